@@ -59,10 +59,13 @@ class Builder(ABC):
         """A constant that holds `data`, which is kept without a copy where its type allows it."""
         if dtype is None:
             dtype = _default_dtype(data)
-        array = np.asarray(data)
-        stored = to_storage(array, dtype)
-        attrs = {"dtype": dtype, "shape": stored.shape, "name": name, "data": stored}
-        return self.emit(CONSTANT, (), attrs, (tensor_type(dtype, stored.shape),)).output
+        return self.stored(to_storage(np.asarray(data), dtype), dtype, name)
+
+    def stored(self, data: Any, dtype: DType, name: str = "") -> Value:
+        """A constant that holds `data`: an array as it is stored, or what becomes one when NumPy
+        asks for it."""
+        attrs = {"dtype": dtype, "shape": data.shape, "name": name, "data": data}
+        return self.emit(CONSTANT, (), attrs, (tensor_type(dtype, data.shape),)).output
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """The value with another element type, through a `cast` node where it differs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,37 @@ class DeviceArray(LateArray):
 
     def fetched(self) -> Array:
         if self._fetched is None:
-            from torch.utils._python_dispatch import _disable_current_modes
-
             from glasshouse.runtime.tensor_memory import tensor_array
 
-            with _disable_current_modes():  # a tracer's fake tensors have no elements
+            with _real_tensors():
                 self._fetched = np.ascontiguousarray(tensor_array(self.tensor.cpu()))
         return self._fetched
+
+    def largest(self) -> float:
+        """See `passes/subgraph_rewrite/scaled_weights.py`."""
+        with _real_tensors():
+            return float(self.tensor.abs().max())
+
+    def scaled(self, scale: Array, shift: Array) -> tuple[DeviceArray, Array]:
+        """See `passes/subgraph_rewrite/scaled_weights.py`. No more than the sums go to the host,
+        and when they are there, what is left on the device has been written."""
+        import torch
+
+        with _real_tensors(), torch.no_grad():
+            along = torch.from_numpy(np.stack([scale, shift])).to(self.tensor.device)
+            wide = self.tensor.float()
+            made = (wide * along[0]).to(self.tensor.dtype)
+            parts = made.float(), wide * along[1]
+            columns = torch.stack([part.sum(1, dtype=torch.float64) for part in parts])
+            return DeviceArray(made, self.dtype), columns.float().cpu().numpy()
+
+
+def _real_tensors() -> AbstractContextManager[None]:
+    """Tensors with elements, which a tracer's fake ones do not have."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    modes: AbstractContextManager[None] = _disable_current_modes()
+    return modes
 
 
 def can_stay(tensor: Any) -> bool:

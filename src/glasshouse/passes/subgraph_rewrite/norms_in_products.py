@@ -23,8 +23,9 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.target import Target
 from glasshouse.ops.shapes import axis_of
-from glasshouse.passes.patterns import Array, array_of, is_constant, made_by, only_user
+from glasshouse.passes.patterns import is_constant, made_by, only_user
 from glasshouse.passes.subgraph_rewrite.merge_products import suits
+from glasshouse.passes.subgraph_rewrite.scaled_weights import largest, plain, scaled
 
 _ROWS, _WIDTH, _MOST_WIDTH = 64, 256, 1024
 """What divides the rows and their length where there is a kernel; its most."""
@@ -134,18 +135,10 @@ def _needs_no_kernel(graph: Graph, s: _Sum, sums: dict[Node, _Sum], target: Targ
 def _takes_rows(user: Node, norm: Node, target: Target) -> bool:
     if user.op.name != "matmul" or user.inputs[0] is not norm.output or not _suits(user, target):
         return False
-    weight, scale = _plain(user.inputs[1]), _plain(norm.inputs[1])
-    largest, most = np.abs(weight).max(initial=0), np.abs(scale).max(initial=0)  # NaN goes through
+    weight, scale = largest(user.inputs[1]), largest(norm.inputs[1])  # NaN goes through
     if norm.output.type.dtype is not float16:
-        return bool(np.isfinite(largest * most))
-    return bool(_RANGE[0] <= most <= _RANGE[1] and largest * most <= _LARGEST)
-
-
-def _plain(value: Value) -> Array:
-    """The data of a constant that is at hand, as float32: products of two half floats are exact."""
-    found = array_of(value)
-    assert found is not None, "asked before"
-    return found.astype(np.float32)
+        return bool(np.isfinite(np.float32(weight * scale)))
+    return _RANGE[0] <= scale <= _RANGE[1] and weight * scale <= _LARGEST
 
 
 def _leave_parts(s: _Sum, before: Node | None, rw: Rewriter) -> None:
@@ -158,7 +151,7 @@ def _leave_parts(s: _Sum, before: Node | None, rw: Rewriter) -> None:
         operands, eps = [weight, s.bias, s.residual], 1e-5
         if before is not None:
             rows, eps = before.inputs[0], before.attrs["eps"]
-            copies = [rw.constant(_plain(v), v.type.dtype) for v in before.inputs[1:]]
+            copies = [rw.constant(plain(v), v.type.dtype) for v in before.inputs[1:]]
             operands = [weight, s.bias, rows, rows.node.outputs[1], *copies]
         made = rw.expr(x).apply("product_and_parts", *map(rw.expr, operands), eps=eps)
         rows_made: Expr = made[0]
@@ -184,17 +177,13 @@ def _take_rows(norm: Node, user: Node, rw: Rewriter) -> None:
     if not _left(rows):
         return
     parts = rows.node.outputs[1]
-    weight, scale, shift = (_plain(v) for v in (user.inputs[1], *norm.inputs[1:]))
-    dtype = rows.type.dtype
 
     def built() -> Expr:
-        scaled = rw.constant(weight * scale, dtype)
-        columns = np.stack([_plain(scaled).sum(1, dtype=np.float64), weight @ shift])
-        known = rw.constant(columns.astype(np.float32), float32)
+        data, columns = scaled(user.inputs[1], *norm.inputs[1:])
+        operands = parts, rw.stored(data, rows.type.dtype), rw.constant(columns, float32)
         made: Expr = rw.expr(rows).apply(
-            "normed_product", rw.expr(parts), rw.expr(scaled), rw.expr(known),
-            eps=norm.attrs["eps"],
-        )  # fmt: skip
+            "normed_product", *map(rw.expr, operands), eps=norm.attrs["eps"]
+        )
         return made
 
     rw.replace(
