@@ -73,6 +73,7 @@ def check(m: Maker, steps: int = 1) -> list[str]:
 
 WHOLE = (
     "gh::TilesI8", "gh::depthwise_bytes", "gh::conv2d_winograd_bytes", "gh::conv_spread_bytes",
+    "gh::i8_conv_groups",
 )  # fmt: skip
 
 
@@ -158,6 +159,11 @@ def test_convolutions_in_groups() -> None:
         (8, 8, 8, (2, 5), {"dilation": (3, 2), "padding": (0, 5, 2, 4)}, "uint8", 3, 0),
         (12, 8, 4, (3, 3), {"padding": (1, 1, 1, 1)}, "uint8", 9, 0),
         (6, 12, 6, (1, 2), {}, "int8", 5, None),
+        # Lanes of several groups: quads of channels, one or two to a group.
+        (32, 32, 8, (3, 3), {"padding": (1, 1, 1, 1)}, "uint8", 9, 0),
+        (64, 32, 4, (3, 3), {"stride": (2, 2), "padding": (1, 0, 0, 1)}, "int8", -3, 0),
+        (16, 32, 4, (2, 3), {"dilation": (2, 1)}, "uint8", 77, None),
+        (64, 16, 8, (1, 1), {}, "uint8", 0, 0),
     ):
         x = m.activations((2, channels, 9, 17), dtype, zero)
         w = m.weights((filters, channels // groups, *window), axis)
@@ -165,7 +171,7 @@ def test_convolutions_in_groups() -> None:
         m.outputs.append(m.through_bytes(y, dtype, zero))
     texts = check(m)
     assert sum("gh::depthwise_bytes" in text for text in texts) == 3
-    assert whole(texts) == 5
+    assert whole(texts) == 9
 
 
 def test_a_residual_block() -> None:

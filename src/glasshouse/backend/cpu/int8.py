@@ -198,7 +198,10 @@ def _conv(out: KernelText, tile: Tile) -> None:
         source, shape = space, f"gh::i8_padded_shape({shape})"
     elif image_of(tile).groups != 1:
         shape = f"gh::i8_merged_shape({shape})"
-    call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
+    if image_of(tile).groups != 1:
+        call = f"gh::i8_conv_groups(*ctx.pool, {shape}, {source}, {packed}"
+    else:
+        call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
     hand_over_whole(out, tile, call, real)
 
 

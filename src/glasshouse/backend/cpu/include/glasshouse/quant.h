@@ -14,6 +14,7 @@
 #include "conv.h"
 #include "depthwise_bytes.h"
 #include "element.h"
+#include "grouped_bytes.h"
 
 namespace gh {
 inline namespace GH_ISA_NS {
@@ -176,7 +177,7 @@ constexpr bool i8_by_rows(const ConvShape &s) {
 // anyhow, and its operands are read in place. 32 groups of 4 channels, 56x56: 4.6 -> 0.48 ms
 // on one core; of 16 channels, 14x14: 0.33 -> 0.12.
 constexpr ConvShape i8_merged_shape(ConvShape s) {
-  if (s.groups == 1 || s.C == s.groups) return s;
+  if (s.groups == 1 || s.C == s.groups || lanes_hold_groups(s)) return s;
   for (long m = W / s.og(); m > 1; m--)
     if (s.groups % m == 0) {
       s.groups /= m;
@@ -194,13 +195,18 @@ constexpr ConvShape i8_padded_shape(ConvShape s) {
   return i8_merged_shape(s);
 }
 // Convolution weights [O, I, kh, kw], packed as conv.h wants them; one sum for each output channel.
-inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(i8_padded_shape(s)) + (size_t)s.OC * 4; }
+inline size_t i8_conv_weights(const ConvShape &s) {
+  return lanes_hold_groups(s) ? grouped_bytes_size(s) : conv_weight_bytes<DotI8>(i8_padded_shape(s));
+}
+inline size_t i8_conv_bytes(const ConvShape &s) { return i8_conv_weights(s) + (size_t)s.OC * 4; }
 inline const int32_t *i8_conv_sums(const void *packed, const ConvShape &s) {
-  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(i8_padded_shape(s)));
+  return (const int32_t *)((const char *)packed + i8_conv_weights(s));
 }
 inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
   const ConvShape r = i8_padded_shape(s);
-  if (r.groups != s.groups) {
+  if (lanes_hold_groups(s)) {
+    grouped_bytes_pack(w, so, si, sh, sw, s, out);
+  } else if (r.groups != s.groups) {
     const long merged = s.groups / r.groups, taps = s.kh * s.kw;
     int8_t *more = (int8_t *)calloc((size_t)(r.OC * r.K()), 1);  // [o][kh, kw, c]
     if (!more) abort();
@@ -221,12 +227,20 @@ inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, lo
     conv_pack_weights<DotI8>(pool, more, r.K(), 1, r.kw, 1, r, out);
     free(more);
   }
-  int32_t *sums = (int32_t *)((char *)out + conv_weight_bytes<DotI8>(r));
+  int32_t *sums = (int32_t *)i8_conv_sums(out, s);
   for (long o = 0; o < s.OC; o++) {
     int32_t sum = 0;
     for (long i = 0; i < s.K(); i++) sum += w[o * so + i];  // a filter's elements lie together
     sums[o] = sum;
   }
+}
+
+// A convolution in groups over an image that is padded already, or needs no padding; weights of `i8_conv_pack`. Groups that were taken together
+// fill whole vectors, or no power of two: they are not taken for groups that lanes hold.
+template <class Epi>
+inline void i8_conv_groups(ThreadPool &pool, const ConvShape &s, const uint8_t *x, const void *packed, Epi &&epi) {
+  if (lanes_hold_groups(s)) grouped_bytes(pool, s, x, packed, epi);
+  else conv2d<TilesI8>(pool, s, x, packed, nullptr, epi);
 }
 
 GH_INLINE void i8_move_up(const int8_t *s, uint8_t *d, long n) {
