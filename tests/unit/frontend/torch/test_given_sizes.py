@@ -155,3 +155,20 @@ def test_what_needs_a_size_stands_behind_what_gives_it() -> None:
     assert giver in gh.optimize(graph).nodes or any(
         n.op.name == "opaque" for n in gh.optimize(graph).nodes
     )
+
+
+@pytest.mark.parametrize("step", [-1.0, -2.0])
+def test_positions_counted_by_a_float_have_as_many_elements_as_sizes_say(step: float) -> None:
+    """As relative positions are written: `arange(size - 1, -1, -1.0)` was left to PyTorch."""
+
+    class Positions(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.arange(x.shape[0] - 1, -1, step).sin().sum() + x
+
+    size, model = torch.export.Dim.AUTO, Positions()
+    program = torch.export.export(model, (torch.ones(6),), dynamic_shapes=({0: size},))
+    module = gh.compile(program)
+    assert not [n for n in module.graph.nodes if n.op.name == "opaque"]
+    for count in (6, 9):
+        x = torch.ones(count)
+        torch.testing.assert_close(module(x), model(x))

@@ -85,7 +85,14 @@ def arange(ctx: Context, end: Any, **_: Any) -> Any:
 def arange_between(ctx: Context, start: Any, end: Any, step: Any = 1, **_: Any) -> Any:
     if is_handle(start) or is_handle(end) or is_handle(step):
         raise Unsupported("the number of elements depends on data")
+    if not is_static(start, end):  # of sizes and fractions nobody knows the number
+        start, end, step = (_whole(n) for n in (start, end, step))
     return ctx.make("arange", start=start, stop=end, step=step, dtype=_declared(ctx))
+
+
+def _whole(number: Any) -> Any:
+    """The integer that a float is, if it is one: `arange(size - 1, -1, -1.0)`."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 @aten("linspace", context=True)
