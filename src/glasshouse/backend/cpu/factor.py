@@ -40,6 +40,12 @@ def _call(out: KernelText, tile: Tile) -> None:
     out.add(f"gh::{tile.op}({given});", tile.ops)
 
 
-_RECIPE = Recipe(seconds=0.5, headers=("factor.h",))
-OPS = ("lu", "row_order", "triangle_solve", "cholesky", "householder", "reflections")
-ROUTINES = {name: Routine(_call, recipe=lambda tile: _RECIPE) for name in OPS}
+_QR = ("householder", "reflections")
+
+
+def _recipe(tile: Tile) -> Recipe:
+    return Recipe(seconds=0.5, headers=("qr.h" if tile.op in _QR else "factor.h",))
+
+
+OPS = ("lu", "row_order", "triangle_solve", "cholesky", *_QR)
+ROUTINES = {name: Routine(_call, recipe=_recipe) for name in OPS}
