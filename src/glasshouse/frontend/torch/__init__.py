@@ -16,7 +16,7 @@ from glasshouse.frontend.torch.capture import capture
 from glasshouse.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from glasshouse.frontend.torch.opaque import opaque_ops
+    from glasshouse.frontend.torch.opaque_nodes import opaque_ops
     from glasshouse.frontend.torch.program import Captured
 
 __all__ = ["Captured", "capture", "opaque_ops", "trace"]
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
 
         return Captured
     if name == "opaque_ops":
-        from glasshouse.frontend.torch.opaque import opaque_ops
+        from glasshouse.frontend.torch.opaque_nodes import opaque_ops
 
         return opaque_ops
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

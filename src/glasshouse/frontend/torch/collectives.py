@@ -20,16 +20,8 @@ from torch import fx
 
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
-from glasshouse.frontend.torch.opaque import (
-    COLLECTIVES,
-    CallOperands,
-    TorchCall,
-    as_array,
-    flat_tensors,
-    name_of,
-    shown,
-    type_of,
-)
+from glasshouse.frontend.torch.opaque import COLLECTIVES, TorchCall, as_array, flat_tensors
+from glasshouse.frontend.torch.opaque_nodes import CallOperands, name_of, shown, type_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.ir.dim import Dim, dim_max, product
 from glasshouse.ir.dtype import int64

@@ -15,7 +15,7 @@ from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
-from glasshouse.frontend.torch.opaque import opaque_call
+from glasshouse.frontend.torch.opaque_nodes import opaque_call
 from glasshouse.frontend.torch.slot import contents
 from glasshouse.frontend.torch.sparse import sparse_spelling
 from glasshouse.frontend.torch.traced_gradient import TracedGradient
