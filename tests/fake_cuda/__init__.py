@@ -141,6 +141,14 @@ class FakeCuda:
     def be(self, major: int = 9, minor: int = 0, devices: int = 1) -> None:
         self.library.fake_is(major, minor, devices)
 
+    def late(self, is_late: bool = True) -> None:
+        """Graphs run when somebody waits for them, or copies, and not as they are launched."""
+        self.library.fake_late(int(is_late))
+
+    def wait(self) -> None:
+        """What was launched ends."""
+        self.library.fake_wait()
+
     def room(self, count: int = 1 << 40) -> None:
         self.library.fake_room(count)
 
@@ -168,3 +176,4 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
             cache.cache_clear()
         fake.be()
         fake.room()
+        fake.late(False)

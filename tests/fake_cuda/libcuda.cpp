@@ -77,6 +77,13 @@ struct Node {
 };
 struct Graph { std::vector<Node*> nodes; };
 std::vector<std::function<void()>>* captured = nullptr;  // what libraries start goes here instead of running
+bool late = false;                                       // graphs run when somebody waits, as on a GPU that is busy
+std::vector<Node> waiting;                               // of graphs, with the parameters that they were launched with
+void run_waiting() {
+  std::vector<Node> now;
+  now.swap(waiting);
+  for (Node& node : now) node.run();
+}
 }  // namespace
 
 // ---- For tests.
@@ -92,6 +99,11 @@ API void fake_fail(const char* name, int status) { status ? (void)(failing[name]
 API void fake_is(int major, int minor, int count) { major_version = major, minor_version = minor, devices = count; }
 API size_t fake_taken() { return taken; }
 API void fake_room(size_t bytes) { room = bytes; }
+API void fake_late(int is_late) {
+  run_waiting();
+  late = is_late;
+}
+API void fake_wait() { run_waiting(); }
 static bool from_environment() {  // for programs that cannot call the functions above
   if (const char* given = getenv("FAKE_CUDA_FAIL")) {
     std::istringstream words(given);
@@ -155,6 +167,7 @@ API CUresult cuCtxPopCurrent_v2(void** c) {
 }
 API CUresult cuCtxSynchronize() {
   NOTE(cuCtxSynchronize);
+  run_waiting();
   return 0;
 }
 API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -195,25 +208,30 @@ API CUresult cuMemHostGetDevicePointer_v2(uint64_t* there, void* here, unsigned)
 }
 API CUresult cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t count, void*) {
   NOTE(cuMemcpyHtoDAsync_v2);
+  run_waiting();
   memcpy((void*)to, from, count);
   return 0;
 }
 API CUresult cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t count, void*) {
   NOTE(cuMemcpyDtoHAsync_v2);
+  run_waiting();
   memcpy(to, (void*)from, count);
   return 0;
 }
 API CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t count, void*) {
   NOTE(cuMemcpyDtoDAsync_v2);
+  run_waiting();
   memmove((void*)to, (void*)from, count);
   return 0;
 }
 API CUresult cuMemsetD8Async(uint64_t at, unsigned char byte, size_t count, void*) {
+  run_waiting();
   memset((void*)at, byte, count);
   return 0;
 }
 API CUresult cuMemsetD32Async(uint64_t at, unsigned word, size_t count, void*) {
   NOTE(cuMemsetD32Async);
+  run_waiting();
   for (size_t i = 0; i < count; ++i) ((unsigned*)at)[i] = word;
   return at % 4 ? 1 : 0;
 }
@@ -234,6 +252,7 @@ API CUresult cuStreamDestroy_v2(void*) {
 }
 API CUresult cuStreamSynchronize(void*) {
   NOTE(cuStreamSynchronize);
+  run_waiting();
   return 0;
 }
 
@@ -362,13 +381,15 @@ API CUresult cuGraphExecDestroy(void* e) {
 }
 API CUresult cuGraphLaunch(void* e, void*) {
   NOTE(cuGraphLaunch);
-  for (Node* node : ((Graph*)e)->nodes) node->run();
+  for (Node* node : ((Graph*)e)->nodes) waiting.push_back(*node);
+  if (!late) run_waiting();
   return 0;
 }
 
 API CUresult cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*,
                             void** p, void**) {
   NOTE(cuLaunchKernel);
+  run_waiting();
   Node node;
   node.set({(Function*)f, {x, y, z}, {}, 0, p, nullptr, nullptr, nullptr});
   node.run();

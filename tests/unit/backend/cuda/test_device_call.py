@@ -182,6 +182,27 @@ def test_a_fault_is_told(cuda: FakeCuda) -> None:
     torch.testing.assert_close(out, table[given])
 
 
+def test_a_fault_of_a_run_that_ends_late_is_told_once(cuda: FakeCuda) -> None:
+    """A GPU ends a run behind the call that started it: the next call tells of the fault, and runs
+    that were started meanwhile, and all later ones, are right."""
+    table, given = torch.randn(5, 4), [torch.tensor([1, n]) for n in (2, 7, 0, 3, 4, 1)]
+    module = gh.compile(lambda i: table[i], given[0], target="cuda", progress=False)
+    outs = [torch.empty(2, 4) for _ in given]  # memory stays, since runs end behind their calls
+    module.run_with_tensors([given[0]], [outs[0]])
+    cuda.late()
+    module.run_with_tensors([given[1]], [outs[1]])  # its fault is not known yet
+    cuda.wait()
+    with pytest.raises(ExecutionError, match="an index lies outside"):
+        module.run_with_tensors([given[2]], [outs[2]])
+    cuda.wait()
+    for x, out in zip(given[2:], outs[2:], strict=True):
+        out.zero_()
+        module.run_with_tensors([x], [out])
+    cuda.wait()
+    for x, out in zip(given[2:], outs[2:], strict=True):
+        torch.testing.assert_close(out, table[x])
+
+
 def test_variables_step_with_each_call(cuda: FakeCuda) -> None:
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
