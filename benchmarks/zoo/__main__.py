@@ -45,9 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import torch
     from benchmarks.zoo.models import rows
 
-    with suppress(ImportError):
-        import transformers  # noqa: F401  # once, for all processes
-
     torch.set_num_threads(options.threads)
     known = rows()
     named = (
@@ -63,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"load {os.getloadavg()[0]:.1f}; processor time, threads: {options.threads}")
     print(f"{'model':34}{systems[0] + ' ms':>10}" + "".join(f"{s:>12}" for s in systems[1:]))
     done = _read(options.file)
+    _import_what_rows_import()
     rows = []
     for name in wanted:
         row = done.get(name) or _apart(name, systems, options)
@@ -73,6 +71,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(_line(row, systems), flush=True)
     for system in systems[1:]:
         _distribution(rows, system)
+
+
+def _import_what_rows_import() -> None:
+    """Once, for the processes of all rows: tracing and Hugging Face take each of them 6 s of
+    processor time otherwise, more than most models take to compile."""
+    import torch
+
+    import glasshouse as gh
+
+    with suppress(ImportError):
+        import transformers.modeling_utils  # noqa: F401
+    gh.optimize(gh.trace(torch.nn.Linear(1, 1).eval(), torch.zeros(1, 1)))
 
 
 def _read(file: Path | None) -> dict[str, dict[str, Any]]:
