@@ -205,7 +205,7 @@ GH_INLINE vf merge(Tail t, vf old, vf next) { return select(first_n(t.n), next, 
 GH_INLINE vd merge(Full, vd, vd next) { return next; }
 GH_INLINE vd merge(Tail t, vd old, vd next) { return select(first_n(t.n), next, old); }
 GH_INLINE vm merge(Full, vm, vm next) { return next; }
-GH_INLINE vm merge(Tail t, vm old, vm next) { return (first_n(t.n) & next) | (!first_n(t.n) & old); }
+GH_INLINE vm merge(Tail t, vm old, vm next) { return (first_n(t.n) & next) | ((!first_n(t.n)) & old); }
 
 // Places in a tensor that are computed: kept inside it.
 GH_INLINE int64_t clamp(int64_t i, int64_t size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
