@@ -14,7 +14,11 @@ find_chromium() {
 if find_chromium; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "browser: no Chromium here; apt-get install chromium" >&2
-  if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >&2; then
+  # What it recommends is for a desktop (printers, notifications: 60 more packages), but for these two.
+  packages="chromium fonts-liberation libgl1-mesa-dri"
+  # shellcheck disable=SC2086
+  if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends $packages; } >&2; then
     if find_chromium; then exit 0; fi
   fi
 fi
