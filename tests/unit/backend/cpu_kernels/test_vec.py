@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable
 
 import ml_dtypes
@@ -67,3 +68,52 @@ def test_tails_touch_nothing_beyond_the_end(load: Loader, n: int, rng: np.random
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (mask, x, out)]
     lib.where(ctypes.c_long(n), *pointers)
     np.testing.assert_array_equal(out, np.where(mask, x, np.float32(-1)))
+
+
+@pytest.mark.parametrize("n", range(1, 17))
+def test_a_last_vector_of_any_length_holds_what_lies_in_memory(
+    load: Loader, n: int, rng: np.random.Generator
+) -> None:
+    lib = load("math")
+    x = rng.integers(-99, 99, n).astype(np.float32)
+    for kind, dtype in {**TYPES, "i8": np.int8, "u8": np.uint8}.items():
+        want = np.clip(x, 0, None).astype(dtype) if kind == "u8" else x.astype(dtype)
+        room = call(lib, f"to_{kind}", x, np.zeros(n + 8, dtype))
+        np.testing.assert_array_equal(room[:n].astype(np.float32), want.astype(np.float32))
+        found = call(lib, f"from_{kind}", room[:n], np.full(n + 8, 77, np.float32))
+        np.testing.assert_array_equal(found, [*want.astype(np.float32), *[77.0] * 8])
+    np.testing.assert_array_equal(
+        call(lib, "map_relu", x, np.full(n + 8, 77, np.float32)), [*np.maximum(x, 0), *[77.0] * 8]
+    )
+
+
+@pytest.mark.parametrize("kind, size", [("bf16", 2), ("f16", 2), ("i8", 1), ("u8", 1)])
+def test_a_load_at_the_end_of_a_page_reads_nothing_beyond_it(
+    load: Loader, kind: str, size: int
+) -> None:
+    page = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 2 * page)
+    memory = np.frombuffer(pages, np.uint8)
+    libc = ctypes.CDLL(None)
+    beyond = ctypes.c_void_p(memory.ctypes.data + page)
+    assert libc.mprotect(beyond, ctypes.c_size_t(page), 0) == 0
+    for n in range(1, 17):
+        x = memory[page - n * size : page].view(np.uint16 if size == 2 else np.uint8)
+        np.testing.assert_array_equal(call(load("math"), f"from_{kind}", x, np.ones(n, "f4")), 0)
+    assert libc.mprotect(beyond, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize("spoiled", [None, np.nan, np.inf, -np.inf, -0.0, 1e-42])
+def test_lanes_fold_as_numpy_does(
+    load: Loader, spoiled: float | None, rng: np.random.Generator
+) -> None:
+    lib = load("math")
+    width, out = lib.width(), np.empty(4, np.float32)
+    for place in range(width):
+        v = rng.uniform(0.5, 1.5, width).astype(np.float32) * (-1) ** place
+        if spoiled is not None:
+            v[place] = spoiled
+        lib.lanes(ctypes.c_void_p(v.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+        np.testing.assert_allclose(
+            out, [v.sum(), v.prod(), v.max(), v.min()], rtol=1e-6, atol=2e-44
+        )

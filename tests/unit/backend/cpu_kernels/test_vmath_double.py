@@ -114,6 +114,16 @@ def test_one_element_in_all_lanes_keeps_its_sign(load: Loader) -> None:
         assert (np.signbit(found) == np.signbit(value)).all()
 
 
+@pytest.mark.parametrize("n", range(1, 17))
+def test_a_last_vector_of_any_length_holds_what_lies_in_memory(
+    load: Loader, n: int, rng: np.random.Generator
+) -> None:
+    x, room = rng.standard_normal(n), np.full(n + 8, 77.0)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, room)]
+    load("math_double").map_abs(ctypes.c_long(n), *pointers)
+    np.testing.assert_array_equal(room, [*np.abs(x), *[77.0] * 8])
+
+
 def test_conversions_and_reductions(load: Loader, rng: np.random.Generator) -> None:
     lib = load("math_double")
     x = every_kind_of_double(rng)[::9].copy()

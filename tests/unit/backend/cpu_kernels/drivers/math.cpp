@@ -65,3 +65,8 @@ API void where(long n, const void* m, const float* x, float* y) {
   for_each_vector(
       n, [&](long i, auto t) { store(y + i, select(load_mask((const char*)m + i, t), load(x + i, t), vf(-1.0f)), t); });
 }
+API void lanes(const float* x, float* y) {
+  const vf v = load(x);
+  y[0] = reduce_add(v), y[1] = reduce_mul(v), y[2] = reduce_max(v), y[3] = reduce_min(v);
+}
+API long width() { return W; }

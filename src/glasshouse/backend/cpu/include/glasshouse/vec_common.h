@@ -69,41 +69,44 @@ GH_INLINE float reduce_add(vf x) {
 #else
 GH_REDUCE(reduce_add, a + b)
 #endif
-GH_REDUCE(reduce_mul, a * b)
-// NaN in any lane gives NaN, as np.max and np.min do.
-GH_REDUCE(reduce_max_lanes, a > b || a != a ? a : b)
-GH_REDUCE(reduce_min_lanes, a < b || a != a ? a : b)
-#undef GH_REDUCE
-#if defined(GH_AVX512)
-GH_INLINE float reduce_max(vf x) {
-  if (any(is_nan(x))) return __builtin_nanf("");
-  return _mm512_reduce_max_ps((__m512)x.v);
-}
-GH_INLINE float reduce_min(vf x) {
-  if (any(is_nan(x))) return __builtin_nanf("");
-  return _mm512_reduce_min_ps((__m512)x.v);
+#if defined(GH_AVX2)
+GH_INLINE float reduce_mul(vf x) {
+  __m256 a = (__m256)x.v;
+  __m128 b = _mm_mul_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_mul_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_mul_ss(b, _mm_movehdup_ps(b)));
 }
 #else
-GH_INLINE float reduce_max(vf x) { return reduce_max_lanes(x); }
-GH_INLINE float reduce_min(vf x) { return reduce_min_lanes(x); }
+GH_REDUCE(reduce_mul, a * b)
 #endif
-
-// The largest lane, when none is NaN; with NaN, any lane (for softmax, whose sum finds the NaN anyway).
-GH_INLINE float reduce_max_fast(vf x) {
+// The largest and the least lane, when none is NaN; with NaN, any lane (softmax's sum finds the NaN anyway).
 #if defined(GH_AVX512)
+GH_INLINE float reduce_max_fast(vf x) {
   __m256 a = _mm256_max_ps(lower(x), upper(x));
   __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   b = _mm_max_ps(b, _mm_movehl_ps(b, b));
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
-#elif defined(GH_AVX2)
-  __m256 a = (__m256)x.v;
-  __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
-  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
-#else
-  return reduce_max_lanes(x);
-#endif
 }
+GH_INLINE float reduce_min_fast(vf x) { return _mm512_reduce_min_ps((__m512)x.v); }
+#elif defined(GH_AVX2)
+#define GH_REDUCE_FAST(which)                                                                      \
+  GH_INLINE float reduce_##which##_fast(vf x) {                                                    \
+    __m256 a = (__m256)x.v;                                                                        \
+    __m128 b = _mm_##which##_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));           \
+    b = _mm_##which##_ps(b, _mm_movehl_ps(b, b));                                                  \
+    return _mm_cvtss_f32(_mm_##which##_ss(b, _mm_movehdup_ps(b)));                                 \
+  }
+GH_REDUCE_FAST(max)
+GH_REDUCE_FAST(min)
+#undef GH_REDUCE_FAST
+#else
+GH_REDUCE(reduce_max_fast, a > b ? a : b)
+GH_REDUCE(reduce_min_fast, a < b ? a : b)
+#endif
+#undef GH_REDUCE
+// NaN in any lane gives NaN, as np.max and np.min do.
+GH_INLINE float reduce_max(vf x) { return any(is_nan(x)) ? __builtin_nanf("") : reduce_max_fast(x); }
+GH_INLINE float reduce_min(vf x) { return any(is_nan(x)) ? __builtin_nanf("") : reduce_min_fast(x); }
 
 // Scalar views of the storage types.
 GH_INLINE float to_scalar(float x) { return x; }

@@ -93,17 +93,18 @@ GH_INLINE nl half_mask(vm m, Lanes<I...>) {
   GH_INLINE vm operator op(vd a, vd b) { return join_masks((nl)(a.lo op b.lo), (nl)(a.hi op b.hi), AllLanes{}); }
 GH_CMP(<) GH_CMP(<=) GH_CMP(>) GH_CMP(>=) GH_CMP(==) GH_CMP(!=)
 #undef GH_CMP
+#if defined(GH_AVX2)
+}  // namespace GH_ISA_NS
+}  // namespace gh
+#include "vec_double_avx2.h"
+namespace gh {
+inline namespace GH_ISA_NS {
+#else
 GH_INLINE nd blend(nl m, nd a, nd b) { return (nd)(((nl)a & m) | ((nl)b & ~m)); }
 GH_INLINE vd select(vm m, vd a, vd b) {
   return {blend(half_mask<0>(m, AllLanes{}), a.lo, b.lo), blend(half_mask<W / 2>(m, AllLanes{}), a.hi, b.hi)};
 }
-GH_INLINE nd fma_half(nd a, nd b, nd c) {
-#if defined(GH_AVX2)
-  return (nd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#else
-  return a * b + c;
-#endif
-}
+GH_INLINE nd fma_half(nd a, nd b, nd c) { return a * b + c; }
 GH_INLINE vd min_fast(vd a, vd b) { return by_halves(a, b, [](nd x, nd y) { return blend((nl)(x < y), x, y); }); }
 GH_INLINE vd max_fast(vd a, vd b) { return by_halves(a, b, [](nd x, nd y) { return blend((nl)(x > y), x, y); }); }
 GH_INLINE vd sqrt(vd a) { return by_lanes(a, [](double x) { return __builtin_sqrt(x); }); }
@@ -132,6 +133,7 @@ GH_INLINE void store(double *p, vd x, Tail t) {
   for (int i = 0; i < t.n; i++) p[i] = lanes[i];
 }
 #endif
+#endif
 
 GH_INLINE vd fma(vd a, vd b, vd c) { return {fma_half(a.lo, b.lo, c.lo), fma_half(a.hi, b.hi, c.hi)}; }
 GH_INLINE vd fnma(vd a, vd b, vd c) { return fma(-a, b, c); }
@@ -143,6 +145,7 @@ GH_INLINE vd within(Full, vd x, vd) { return x; }
 GH_INLINE vd within(Tail t, vd x, vd other) { return select(t.m, x, other); }
 
 GH_INLINE double to_scalar(double x) { return x; }
+#if !defined(GH_AVX2)
 GH_INLINE vd widen(vf x) {
   float part[W];
   store(part, x);
@@ -176,6 +179,7 @@ GH_REDUCE(reduce_max, a > b || a != a ? a : b)
 GH_REDUCE(reduce_min, a < b || a != a ? a : b)
 GH_REDUCE(reduce_max_fast, a > b ? a : b)
 #undef GH_REDUCE
+#endif
 
 }  // namespace GH_ISA_NS
 }  // namespace gh
