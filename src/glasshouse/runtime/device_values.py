@@ -47,9 +47,9 @@ class DeviceValues:
         self._used = self._places_used()
         self._views: dict[Value, tuple[Any, Any]] = {}  # PyTorch's, of addresses and shapes
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
+        self._unfetched = False
         self._variables = self._new_variables()
         self._may_settle = self.can_repeat
-        self._unfetched = False
         self.last_stream = device.own_stream  # of the last run
 
     @property
@@ -74,12 +74,25 @@ class DeviceValues:
         """For each turn, the addresses of the variables and of their new values on the device."""
         addresses: dict[int, int] = {}
         turns: list[dict[int, int]] = []
-        for turn in self.of.state.turns:
+        taken: list[DeviceArray] = []  # held until their copies have ended
+        state, beside = self.of.state, self.device.torch
+        for turn in state.turns:
             for held in turn.values():
-                if id(held) not in addresses:
-                    addresses[id(held)] = self.blocks.of(("variable", len(addresses)), held.nbytes)
-                    self.device.upload(addresses[id(held)], held)
+                if id(held) in addresses:
+                    continue
+                to = self.blocks.of(("variable", len(addresses)), held.nbytes)
+                addresses[id(held)] = to
+                late = state.taken(held)
+                if late is not None and beside is not None and beside.holds(late.tensor):
+                    self._wait_for(beside)
+                    self.device.copy(to, late.tensor.data_ptr(), held.nbytes)
+                    taken.append(late)
+                elif id(held) not in state.new:
+                    self.device.upload(to, held if late is None else on_host(late))
+                self._unfetched = self._unfetched or late is not None
             turns.append({place: addresses[id(held)] for place, held in turn.items()})
+        if taken:
+            self.device.synchronize()
         return turns
 
     # ----------------------------------------------------------------------------------- variables

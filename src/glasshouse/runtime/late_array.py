@@ -55,6 +55,11 @@ class DeviceArray(LateArray):
                 self._fetched = np.ascontiguousarray(tensor_array(self.tensor.cpu()))
         return self._fetched
 
+    def copied(self) -> DeviceArray:
+        """The same elements in memory of their own on the device."""
+        with _real_tensors():
+            return DeviceArray(self.tensor.detach().clone(), self.dtype)
+
     def largest(self) -> float:
         """See `passes/subgraph_rewrite/scaled_weights.py`."""
         with _real_tensors():

@@ -104,7 +104,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self.backend = backend
         executable = self._executable = backend.load(library, needs, threads)
         sources = self._sources(backend.elsewhere)
-        self._state = State(plan)
+        self._state = State(plan, backend.elsewhere)
         if mapped is not None:  # variables have been copied
             mapped.release_all()
         self._general = GeneralRun(program, self._state, executable, threads)

@@ -32,7 +32,7 @@ from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.stacks import calling_line
 from glasshouse.frontend.torch.strided import NAMES, Strided, is_whole
 from glasshouse.frontend.torch.taken_apart import TakenApart, elements_of_storage, in_memory
-from glasshouse.frontend.torch.weights import array_of, data_of, identity
+from glasshouse.frontend.torch.weights import data_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import bool_, int64, to_storage
@@ -169,7 +169,7 @@ class Assembler:
 
     def _source(self, tensor: torch.Tensor, name: str, changes: bool) -> Any:
         kind = dtype_of(tensor.dtype)
-        data = array_of(tensor) if changes else data_of(tensor, kind)
+        data = data_of(tensor, kind)
         shape = tuple(int(s) for s in tensor.shape)
         if tensor.dtype in COMPLEX_PARTS:
             shape = (*shape, 2)

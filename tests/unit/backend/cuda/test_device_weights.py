@@ -154,3 +154,85 @@ def test_they_are_saved_with_their_elements(
     assert np.array_equal(held, model.table.numpy()), "a copy was asked for"
     gh.compile(graph, progress=False).save(tmp_path / "host")
     torch.testing.assert_close(gh.load(tmp_path / "host")(x), model(x))
+
+
+class Counting(nn.Module):
+    """A cache that every run changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.randn(128, 160))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.cache + x
+        self.cache.copy_(y * 0.5)
+        return y
+
+
+@pytest.fixture
+def counting(cuda: FakeCuda, fetches: list[object]) -> tuple[gh.Module, torch.Tensor, torch.Tensor]:
+    """A module, its input, and what its cache holds."""
+    model, x = Counting(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    return module, x, model.cache.clone()
+
+
+def test_variables_stay_on_the_device(
+    counting: tuple[gh.Module, torch.Tensor, torch.Tensor],
+    cuda: FakeCuda,
+    fetches: list[object],
+) -> None:
+    module, x, held = counting
+    for _ in range(3):
+        torch.testing.assert_close(module(x), held + x)
+        held = (held + x) * 0.5
+    assert not fetches
+    assert cuda.calls.count("cuMemcpyHtoDAsync_v2") == 0, "nothing of the host's is read"
+    (name,) = module.constant_names()
+    node = next(n for n in module.graph.updates if n.attrs["name"] == name)
+    np.testing.assert_allclose(module.source_array(node), held.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_variables_are_what_they_were_when_the_model_was_compiled(
+    cuda: FakeCuda, fetches: list[object]
+) -> None:
+    model, x = Counting(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    held = model.cache.clone()
+    with torch.no_grad():
+        model(x)
+    assert not torch.equal(model.cache, held)
+    with pytest.warns(StaleWeights):
+        torch.testing.assert_close(module(x), held + x)
+    assert not fetches
+
+
+def test_variables_come_to_the_host_when_it_asks(
+    counting: tuple[gh.Module, torch.Tensor, torch.Tensor],
+) -> None:
+    module, x, held = counting
+    (node,) = module.graph.updates
+    np.testing.assert_array_equal(module.source_array(node), held.numpy())
+    with module.unchanged():
+        torch.testing.assert_close(module(x), held + x)
+    torch.testing.assert_close(module(x), held + x)
+
+
+def test_variables_are_left_as_they_were_before_the_first_run(
+    counting: tuple[gh.Module, torch.Tensor, torch.Tensor],
+) -> None:
+    module, x, held = counting
+    with module.unchanged():
+        module(x)
+    torch.testing.assert_close(module(x), held + x)
+
+
+def test_variables_are_set_and_saved_before_the_first_run(
+    counting: tuple[gh.Module, torch.Tensor, torch.Tensor], tmp_path: Path
+) -> None:
+    module, x, held = counting
+    module.save(tmp_path / "saved")
+    torch.testing.assert_close(gh.load(tmp_path / "saved")(x), held + x)
+    (name,) = module.constant_names()
+    module.set_constant(name, np.ones((128, 160), np.float32))
+    torch.testing.assert_close(module(x), x + 1)
