@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
 from glasshouse.backend.cuda.library_calls import library_call
+from glasshouse.backend.cuda.prepared_calls import native
 from glasshouse.backend.cuda.sizes import dim_value
-from glasshouse.backend.cuda.started import REMEMBERED, StartedSteps
+from glasshouse.backend.cuda.started import REMEMBERED, MovingSteps, StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
+from glasshouse.backend.cuda.ways import Way, fastest, file_of, read, timed, write
 from glasshouse.errors import LibraryRefused
 
 Array = np.ndarray[Any, Any]
@@ -28,14 +30,8 @@ OVERLAP = 90
 _OVERLAPS = "GLASSHOUSE_OVERLAP"
 """A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
 H200 it brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one image."""
-_TURNS, _REPLAYS, _WHOLE = 3, 5, 1e-3
-"""How often a graph is timed with overlap and without, and over how many launches, since one of a
-small graph is shorter than its way there; over one where it takes so many seconds: the 30 of a
-prompt of 512 words through a Llama of 1.1 billion took 55 ms of its first result."""
-_MOST_TURNS, _ENOUGH = 40, 0.03
-"""Small graphs are timed more often, until so many seconds are spent: other processes on the GPU
-take slices of its time, and an MLP of 512 rows was found 6 % faster without overlap where it is 6 %
-slower. Of one of 1024 rows, which 40 turns take 7 ms, overlap brings 3 to 5 %."""
+_FEW = 4
+"""Kernels of a program that may be started one by one: a processor takes 2 to 4 us for each."""
 _POINTERS = 2
 """Graphs for the same steps and sizes: variables that change by turns have two sets of pointers.
 Those with calls of libraries, which are captured anew for other pointers, are `REMEMBERED`."""
@@ -57,11 +53,23 @@ def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
 Started = StepGraph | StartedSteps
 
 
+def can_be_started(nodes: Sequence[LaunchNode]) -> bool:
+    """Whether kernels may be started one by one, each while the one before it ends: the first of
+    them waits for what came before this run (`let_next_begin`), and no library's call is among
+    them, which does not let the next one begin."""
+    few = len(nodes) <= _FEW and nodes[0].step == 0
+    return few and all(node.library is None for node in nodes) and native() is not None
+
+
 class Loaded:
     """The modules of a program on one GPU, and the cells that hold arguments of launches."""
 
-    def __init__(self, device: Gpu, plan: Mapping[str, Any], cubins: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, device: Gpu, plan: Mapping[str, Any], cubins: Mapping[str, bytes], program: str
+    ) -> None:
+        """`program` stands for plan and cubins."""
         self.device = device
+        self._program = program
         device.enter()
         self.plan = plan
         owned = Owned(self, device.driver, device.context)
@@ -85,10 +93,10 @@ class Loaded:
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
-        self._graphs: dict[Any, list[StepGraph]] = {}
-        self._moving: dict[Any, StartedSteps] = {}  # where memory is another in every run
-        self._overlaps: dict[Any, bool] = {}  # by range of steps and sizes
-        self.timed: dict[bool, float] = {}  # seconds of a whole run, whether its kernels overlap
+        self._graphs: dict[Any, list[Started]] = {}
+        self._moving: dict[Any, MovingSteps] = {}  # where memory is another in every run
+        self._ways: dict[Any, Way] = {}  # by range of steps and sizes
+        self.timed: dict[Way, float] = {}  # seconds of a whole run in each way
         self.last: Started | None = None  # that was launched; None: nothing was to be done
         self._counters, self._counter_count = 0, 0
         self._layout()
@@ -152,30 +160,25 @@ class Loaded:
         self._sized = sized
 
     def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
-        """Find out whether the kernels of a whole run are to overlap at their ends."""
+        """Find out how the kernels of a whole run are to be started."""
         where = (0, steps, tuple(self._numbers(sizes)))
         forced = os.environ.get(_OVERLAPS) in ("0", "1")
-        if where in self._overlaps or forced or self.device.capability < OVERLAP:
+        if where in self._ways or forced or self.device.capability < OVERLAP:
             return
-        graphs: dict[bool, Started] = {}
-        for overlap in (False, True):
-            graph = self.start(table, arena, sizes, 0, steps, overlapping=overlap)
-            if graph is None:
-                return
-            graphs[overlap] = graph
-        seconds = dict.fromkeys(graphs, float("inf"))
-        spent, replays = 0.0, 1  # the first turn tells how long a launch is
-        for turn in range(_MOST_TURNS):
-            if turn >= _TURNS and (spent > _ENOUGH or replays == 1):
-                break
-            for overlap, graph in graphs.items():
-                with self.device.timed() as taken:
-                    for _ in range(replays):
-                        graph.launch(self.device.stream)
-                seconds[overlap] = min(seconds[overlap], taken() / replays)
-                spent += taken()
-            replays = _REPLAYS if max(seconds.values()) < _WHOLE else 1
-        self._overlaps[where] = seconds[True] < seconds[False]
+        file = file_of(self.device, self._program, where)
+        seconds = read(file)
+        if seconds is None:
+            started: dict[Way, Started] = {}
+            for way in Way:
+                if way is Way.ONE_BY_ONE and not can_be_started(started[Way.APART].nodes):
+                    continue
+                run = self.start(table, arena, sizes, 0, steps, way=way)
+                if run is None:
+                    return
+                started[way] = run
+            seconds = timed(self.device, started)
+            write(file, seconds)
+        self._ways[where] = fastest(seconds)
         self.timed = seconds
 
     def _numbers(self, sizes: int) -> list[int]:
@@ -190,9 +193,9 @@ class Loaded:
         begin: int,
         end: int,
         timed: bool = False,
-        overlapping: bool | None = None,
+        way: Way | None = None,
     ) -> Started | None:
-        """Fill in the arguments and launch the graph of a range of steps."""
+        """Fill in the arguments and start a range of steps."""
         self.device.enter()
         pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
         cells = self.cells
@@ -206,9 +209,12 @@ class Loaded:
         if self._maps:
             self._encode_maps(known)
         where = (begin, end, tuple(numbers))
-        if overlapping is None:
-            overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
-        key = (where, timed, overlapping)
+        if way is None:
+            usual = Way.OVERLAPPING if os.environ.get(_OVERLAPS) == "1" else Way.APART
+            way = self._ways.get(where, usual)
+        if timed and way is Way.ONE_BY_ONE:
+            way = Way.OVERLAPPING  # kernels note their times inside of a graph
+        key = (where, timed, way)
         graph = self.last = self._graph(key, known, begin, end)
         if graph is None:
             return None
@@ -233,15 +239,19 @@ class Loaded:
             kept.append(kept.pop(0))
             kept[-1].follow(self.cells)
             return kept[-1]
-        _, timed, overlapping = key
+        _, timed, way = key
         nodes = self._nodes(sizes, begin, end, timed)
         if not nodes:
             return None
+        if way is Way.ONE_BY_ONE:
+            run = StartedSteps(self.device.driver, nodes, self.cells, overlapping=True)
+            self._graphs.setdefault(key, []).append(run)
+            return run
         if len(self._graphs) >= _GRAPHS:
             oldest = next(iter(self._graphs))
             self._graphs.pop(oldest)
             self._moving.pop(oldest, None)
-        overlapping = overlapping and self.device.capability >= OVERLAP
+        overlapping = way is not Way.APART and self.device.capability >= OVERLAP
         graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
         for free, handle in graph.handles():
@@ -249,7 +259,7 @@ class Loaded:
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
-    def _moved(self, key: Any, graph: StepGraph) -> StartedSteps | None:
+    def _moved(self, key: Any, graph: Started) -> MovingSteps | None:
         """The steps of a graph with calls of libraries, on other memory; None where a graph should
         follow: it has none, is timed, or many of the last runs used the same memory."""
         timed = key[1]
@@ -257,7 +267,7 @@ class Loaded:
             return None
         moving = self._moving.get(key)
         if moving is None:
-            moving = StartedSteps(self.device.driver, graph.nodes, self.cells)
+            moving = MovingSteps(self.device.driver, graph.nodes, self.cells)
             self._moving[key] = moving
         if moving.comes_often(self.cells):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
-from glasshouse.backend.cuda import order
+from glasshouse.backend.cuda import loaded, order, ways
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.plan import Arrival
@@ -256,13 +257,22 @@ class Remembering(torch.nn.Module):
         return self.cache.sum(0) + self.count
 
 
+@pytest.fixture
+def timing(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCuda:
+    """Whether kernels of graphs overlap is timed, whatever was found out before."""
+    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+    monkeypatch.setattr(ways, "made_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(loaded, "_FEW", 0)
+    return cuda
+
+
 @pytest.mark.parametrize(("launch", "turns", "replays"), [(2e-3, 3, 1), (1e-4, 31, 5)])
 def test_graphs_that_take_long_are_launched_less_often_to_be_timed(
-    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, launch: float, turns: int, replays: int
+    timing: FakeCuda, monkeypatch: pytest.MonkeyPatch, launch: float, turns: int, replays: int
 ) -> None:
     """Once for each way, in turns that are timed, and once to run. A small one: a turn of one
     launch, then until 30 ms are spent."""
-    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+    cuda = timing
     before: list[int] = []
 
     def seconds(self: Gpu, begin: int, end: int) -> float:
@@ -280,10 +290,8 @@ def test_graphs_that_take_long_are_launched_less_often_to_be_timed(
 
 
 @pytest.mark.parametrize("counts", [False, True])
-def test_runs_that_are_repeated_to_be_timed_change_nothing(
-    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, counts: bool
-) -> None:
-    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+def test_runs_that_are_repeated_to_be_timed_change_nothing(timing: FakeCuda, counts: bool) -> None:
+    cuda = timing
     torch.manual_seed(0)
     model = Remembering(counts)
     inputs = [(torch.randn(1, 8), torch.tensor([i])) for i in (0, 5, 0)]

@@ -17,7 +17,7 @@ import torch
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.backend.base import backend_named
-from glasshouse.backend.cuda import build
+from glasshouse.backend.cuda import build, loaded, ways
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.render import render
@@ -190,7 +190,7 @@ def test_a_kernel_is_built_once_however_many_ask(
 
     monkeypatch.setattr(build, "compile_cubin", slow)
     monkeypatch.setattr(build, "made_cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(build, "version", lambda: "fake")
+    monkeypatch.setattr(build, "identity", lambda: "fake")
     texts = ["right", "wrong"] * 3
     with ThreadPoolExecutor(6) as pool:
         found = [pool.submit(build.cubin_of, t, "k", "sm_90") for t in texts]
@@ -258,9 +258,11 @@ def test_the_variant_that_others_disagree_with_is_wrong(
 
 @pytest.mark.parametrize("with_overlap", [0.4, 0.6])
 def test_kernels_overlap_where_that_is_faster(
-    with_overlap: float, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+    with_overlap: float, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+    monkeypatch.setattr(ways, "made_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(loaded, "_FEW", 0)  # graphs alone
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1))
     x = torch.randn(4, 8)
     module = gh.compile(model, x, target="cuda", progress=False)
