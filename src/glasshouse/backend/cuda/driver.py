@@ -42,7 +42,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_ADDRESS, _UINT),
     "cuStreamSynchronize": (_ADDRESS,),
     "cuStreamDestroy_v2": (_ADDRESS,),
-    "cuStreamIsCapturing": (_ADDRESS, _ADDRESS),
     "cuStreamBeginCapture_v2": (_ADDRESS, _INT),
     "cuStreamEndCapture": (_ADDRESS, _ADDRESS),
     "cuModuleLoadData": (_ADDRESS, _ADDRESS),
@@ -64,7 +63,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphExecChildGraphNodeSetParams": (_ADDRESS, _ADDRESS, _ADDRESS),
     "cuGraphExecDestroy": (_ADDRESS,),
     "cuGraphLaunch": (_ADDRESS, _ADDRESS),
-    "cuLaunchKernelEx": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "cuLaunchKernel": (_ADDRESS, *[_UINT] * 7, _ADDRESS, _ADDRESS, _ADDRESS),
     "cuTensorMapEncodeTiled": (_ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, *[_INT] * 4),
     "cuTensorMapEncodeIm2col": (
         _ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, _UINT, _UINT, _ADDRESS, *[_INT] * 4,
@@ -99,25 +98,6 @@ class EdgeData(ctypes.Structure):
         ("to_port", ctypes.c_ubyte),
         ("type", ctypes.c_ubyte),
         ("reserved", ctypes.c_ubyte * 5),
-    )
-
-
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute; its value is a union of 64 bytes."""
-
-    _fields_ = (("id", _UINT), ("reserved", _UINT), ("value", _INT), ("rest", _INT * 15))
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", _UINT * 3),
-        ("block", _UINT * 3),
-        ("shared", _UINT),
-        ("stream", ctypes.c_uint64),
-        ("attributes", _ADDRESS),
-        ("count", _UINT),
     )
 
 

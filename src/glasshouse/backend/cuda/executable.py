@@ -125,8 +125,9 @@ class CudaExecutable:
             loaded = self.loaded
             cuda: Any = loaded.device.driver
             self._enter = partial(cuda.cuCtxSetCurrent, loaded.device.context)
+            self._start = cuda.cuGraphLaunch
             self._flag = ctypes.c_int.from_address(loaded.flag)
-        if self._enter() or launch.again(stream):
+        if self._enter() or self._start(launch.executable, stream):
             self.loaded.device.enter()  # says what is wrong
             launch.launch(stream)
         return self.loaded.reported() if self._flag.value else 0

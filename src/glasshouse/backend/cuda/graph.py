@@ -8,9 +8,8 @@ sizes that change need a graph of their own.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,9 +76,6 @@ class StepGraph:
                 self._handles.append(made)
             overlaps = overlapping and node.library is None
         self.executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
-        launch: Any = cuda
-        self.again: Callable[[int], int] = partial(launch.cuGraphLaunch, self.executable)
-        """Starts it on a stream; gives the driver's status."""
         self._graph = graph
         self._begins = np.array([node.cells[0] for node in self.nodes], np.int64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,10 @@ from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
 from glasshouse.backend.cuda.library_calls import library_call
-from glasshouse.backend.cuda.prepared_calls import native
 from glasshouse.backend.cuda.sizes import dim_value
-from glasshouse.backend.cuda.started import REMEMBERED, MovingSteps, StartedSteps
+from glasshouse.backend.cuda.started import REMEMBERED, StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
-from glasshouse.backend.cuda.ways import Way, fastest, file_of, read, timed, write
+from glasshouse.backend.cuda.ways import Way, file_of, read, timed, write
 from glasshouse.errors import LibraryRefused
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +29,6 @@ OVERLAP = 90
 _OVERLAPS = "GLASSHOUSE_OVERLAP"
 """A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
 H200 it brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one image."""
-_FEW = 4
-"""Kernels of a program that may be started one by one: a processor takes 2 to 4 us for each."""
 _POINTERS = 2
 """Graphs for the same steps and sizes: variables that change by turns have two sets of pointers.
 Those with calls of libraries, which are captured anew for other pointers, are `REMEMBERED`."""
@@ -51,14 +48,6 @@ def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
 
 
 Started = StepGraph | StartedSteps
-
-
-def can_be_started(nodes: Sequence[LaunchNode]) -> bool:
-    """Whether kernels may be started one by one, each while the one before it ends: the first of
-    them waits for what came before this run (`let_next_begin`), and no library's call is among
-    them, which does not let the next one begin."""
-    few = len(nodes) <= _FEW and nodes[0].step == 0
-    return few and all(node.library is None for node in nodes) and native() is not None
 
 
 class Loaded:
@@ -93,8 +82,8 @@ class Loaded:
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
-        self._graphs: dict[Any, list[Started]] = {}
-        self._moving: dict[Any, MovingSteps] = {}  # where memory is another in every run
+        self._graphs: dict[Any, list[StepGraph]] = {}
+        self._moving: dict[Any, StartedSteps] = {}  # where memory is another in every run
         self._ways: dict[Any, Way] = {}  # by range of steps and sizes
         self.timed: dict[Way, float] = {}  # seconds of a whole run in each way
         self.last: Started | None = None  # that was launched; None: nothing was to be done
@@ -160,7 +149,7 @@ class Loaded:
         self._sized = sized
 
     def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
-        """Find out how the kernels of a whole run are to be started."""
+        """Find out whether the kernels of a whole run are to overlap at their ends."""
         where = (0, steps, tuple(self._numbers(sizes)))
         forced = os.environ.get(_OVERLAPS) in ("0", "1")
         if where in self._ways or forced or self.device.capability < OVERLAP:
@@ -170,15 +159,13 @@ class Loaded:
         if seconds is None:
             started: dict[Way, Started] = {}
             for way in Way:
-                if way is Way.ONE_BY_ONE and not can_be_started(started[Way.APART].nodes):
-                    continue
                 run = self.start(table, arena, sizes, 0, steps, way=way)
                 if run is None:
                     return
                 started[way] = run
             seconds = timed(self.device, started)
             write(file, seconds)
-        self._ways[where] = fastest(seconds)
+        self._ways[where] = min(seconds, key=lambda way: seconds[way])
         self.timed = seconds
 
     def _numbers(self, sizes: int) -> list[int]:
@@ -195,7 +182,7 @@ class Loaded:
         timed: bool = False,
         way: Way | None = None,
     ) -> Started | None:
-        """Fill in the arguments and start a range of steps."""
+        """Fill in the arguments and launch the graph of a range of steps."""
         self.device.enter()
         pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
         cells = self.cells
@@ -212,8 +199,6 @@ class Loaded:
         if way is None:
             usual = Way.OVERLAPPING if os.environ.get(_OVERLAPS) == "1" else Way.APART
             way = self._ways.get(where, usual)
-        if timed and way is Way.ONE_BY_ONE:
-            way = Way.OVERLAPPING  # kernels note their times inside of a graph
         key = (where, timed, way)
         graph = self.last = self._graph(key, known, begin, end)
         if graph is None:
@@ -243,15 +228,11 @@ class Loaded:
         nodes = self._nodes(sizes, begin, end, timed)
         if not nodes:
             return None
-        if way is Way.ONE_BY_ONE:
-            run = StartedSteps(self.device.driver, nodes, self.cells, overlapping=True)
-            self._graphs.setdefault(key, []).append(run)
-            return run
         if len(self._graphs) >= _GRAPHS:
             oldest = next(iter(self._graphs))
             self._graphs.pop(oldest)
             self._moving.pop(oldest, None)
-        overlapping = way is not Way.APART and self.device.capability >= OVERLAP
+        overlapping = way is Way.OVERLAPPING and self.device.capability >= OVERLAP
         graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
         for free, handle in graph.handles():
@@ -259,7 +240,7 @@ class Loaded:
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
-    def _moved(self, key: Any, graph: Started) -> MovingSteps | None:
+    def _moved(self, key: Any, graph: StepGraph) -> StartedSteps | None:
         """The steps of a graph with calls of libraries, on other memory; None where a graph should
         follow: it has none, is timed, or many of the last runs used the same memory."""
         timed = key[1]
@@ -267,7 +248,7 @@ class Loaded:
             return None
         moving = self._moving.get(key)
         if moving is None:
-            moving = MovingSteps(self.device.driver, graph.nodes, self.cells)
+            moving = StartedSteps(self.device.driver, graph.nodes, self.cells)
             self._moving[key] = moving
         if moving.comes_often(self.cells):
             return None

@@ -6,13 +6,11 @@
 // - Functions take whole numbers and addresses alone, and give a status. All are called with MOST words: on Linux (x86-64, AArch64) a word
 //   has a place of 8 bytes, of which a function reads what it declares, and the caller cleans up behind it.
 // - A call without a function writes its second word to the address that is its first.
-// - `gh_not_captured` is such a function itself: it asks the driver's cuStreamIsCapturing about a stream, and gives CAPTURED where it is.
-// - `gh_make_calls` gives how many calls were made: all, or those before the first one whose status is not 0, which is left in `status`.
+// - Gives how many calls were made: all, or those before the first one whose status is not 0, which is left in `status`.
 #include <stdint.h>
 
 namespace {
 constexpr int MOST = 16;
-constexpr int CAPTURED = 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 typedef uint64_t U;
 typedef int (*Function)(U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U);
 struct Word {
@@ -42,10 +40,4 @@ extern "C" __attribute__((visibility("default"))) int64_t gh_make_calls(const Ca
     if (*status) return i;
   }
   return count;
-}
-
-extern "C" __attribute__((visibility("default"))) int gh_not_captured(int (*is_capturing)(void*, int*), void* stream) {
-  int capturing = 0;
-  const int status = is_capturing(stream, &capturing);
-  return !status && capturing ? CAPTURED : status;
 }

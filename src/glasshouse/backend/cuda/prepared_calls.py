@@ -79,13 +79,13 @@ class _NativeCall(ctypes.Structure):
 
 
 @lru_cache(maxsize=1)
-def native() -> Any:
-    """The functions of C++; None where they cannot be built."""
+def _native() -> Any:
+    """The function of C++; None where it cannot be built."""
     text = Path(__file__).with_suffix(".cpp").read_text()
     with suppress(GlasshouseError, OSError, AttributeError):
-        made = ctypes.CDLL(str(built_text(text, "prepared_calls")))
-        made.gh_make_calls.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-        made.gh_make_calls.restype = ctypes.c_int64
+        made = ctypes.CDLL(str(built_text(text, "prepared_calls"))).gh_make_calls
+        made.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        made.restype = ctypes.c_int64
         return made
     return None
 
@@ -95,8 +95,7 @@ class PreparedCalls:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
-        functions = native()
-        self._make = functions and functions.gh_make_calls
+        self._make = _native()
         self._status = ctypes.c_int()
         if self._make is None:
             return

@@ -1,10 +1,9 @@
-"""Kernels and calls of libraries that are started one by one on the stream, instead of as a graph,
-with one call out of Python (`prepared_calls.py`).
+"""Steps with calls of libraries, started one by one on the stream while their memory moves.
 
-Two kinds of programs are faster so. Few kernels: each begins while the one before it ends, and so
-does the first one while the run before ends, where a graph takes 3 to 4 us from its launch to its
-first kernel. And steps of training with calls of libraries, whose memory PyTorch places elsewhere
-each time: for memory that it sees once, a graph would capture every call anew.
+A graph is not worth its price for memory that it sees once: every call of a library would be
+captured anew, and its node set. Started so, all with one call out of Python
+(`prepared_calls.py`), a step of training whose tensors PyTorch places elsewhere each time costs the
+processor a few us for each kernel.
 """
 
 from __future__ import annotations
@@ -18,17 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.driver import Driver, LaunchAttribute, LaunchConfig
+from glasshouse.backend.cuda.driver import Driver
 from glasshouse.backend.cuda.graph import LaunchNode, parameters_at
 from glasshouse.backend.cuda.launch import CONTEXT
-from glasshouse.backend.cuda.prepared_calls import (
-    At,
-    PreparedCall,
-    PreparedCalls,
-    Put,
-    Step,
-    native,
-)
+from glasshouse.backend.cuda.prepared_calls import At, PreparedCall, PreparedCalls, Step
 
 Array = np.ndarray[Any, Any]
 REMEMBERED, OFTEN = 8, 16
@@ -37,40 +29,18 @@ until a graph takes it over. That takes as long as 10 to 20 runs save by it (vgg
 estimate)."""
 
 
-_SERIALIZATION = 6
-"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: a kernel may be placed on the chip when
-all blocks of the one before it have let it."""
-
-
 class StartedSteps:
     """Nodes in order on a stream; used as a `StepGraph` is."""
 
-    pointers: object = None
-
-    def __init__(
-        self, cuda: Driver, nodes: Sequence[LaunchNode], cells: Array, overlapping: bool = False
-    ) -> None:
-        """`overlapping`: each kernel may begin while what stands before it on the stream ends."""
+    def __init__(self, cuda: Driver, nodes: Sequence[LaunchNode], cells: Array) -> None:
         self.driver = cuda
         self.nodes = list(nodes)
         self.known = cells.copy()  # arguments are read from here
-        self._overlapping = overlapping
+        self._seen: deque[tuple[Array, int]] = deque(maxlen=REMEMBERED)  # how often each was seen
         self._stream = ctypes.c_uint64()
         locks = {id(n.library.lock): n.library.lock for n in self.nodes if n.library is not None}
         self._locks = list(locks.values())
-        steps = [step for node in self.nodes for step in self._steps(node)]
-        self._calls = PreparedCalls([*self._refusal_of_captures(), *steps])
-
-    def _refusal_of_captures(self) -> list[Step]:
-        """Where somebody captures the stream, kernels would become nodes of his graph, which runs
-        them again on memory that is ours; a graph of ours is refused by the driver."""
-        if not self._overlapping:
-            return []
-        cuda: Any = self.driver
-        asks = ctypes.cast(cuda.cuStreamIsCapturing, ctypes.c_void_p).value or 0
-        given = asks, At(ctypes.addressof(self._stream))
-        refused = partial(self.driver.refused, "a launch")
-        return [PreparedCall(native().gh_not_captured, given, refused)]
+        self._calls = PreparedCalls([step for node in self.nodes for step in self._steps(node)])
 
     def _steps(self, node: LaunchNode) -> list[Step]:
         base, stream = self.known.ctypes.data, ctypes.addressof(self._stream)
@@ -78,46 +48,18 @@ class StartedSteps:
         if node.library is not None:
             return node.library.steps(base + 8 * (begin + CONTEXT), stream)
         parameters = parameters_at(base, begin, end, node.maps)
-        attribute = LaunchAttribute(_SERIALIZATION, 0, 1)
-        config = LaunchConfig(node.grid, (node.threads, 1, 1), node.shared)
-        config.attributes = ctypes.addressof(attribute)
-        config.count = int(self._overlapping)
         cuda: Any = self.driver
-        given = ctypes.addressof(config), node.function, ctypes.addressof(parameters), 0
-        refused = partial(self.driver.refused, "cuLaunchKernelEx")
-        keeps = config, attribute, parameters
         return [
-            Put(ctypes.addressof(config) + LaunchConfig.stream.offset, At(stream), keeps),
-            PreparedCall(cuda.cuLaunchKernelEx, given, refused, keeps),
-        ]
-
-    def follow(self, cells: Array) -> None:
-        """Take over pointers that have changed."""
-        self.pointers = None
-        self.known[:] = cells
-
-    def launch(self, stream: int) -> None:
-        self._stream.value = stream
-        with ExitStack() as held:
-            for lock in self._locks:
-                held.enter_context(lock)
-            self._calls.make()
-
-    def again(self, stream: int) -> int:
-        """Start once more; gives the driver's status, which is none of an error: those are
-        raised."""
-        self._stream.value = stream
-        self._calls.make()
-        return 0
-
-
-class MovingSteps(StartedSteps):
-    """Steps with calls of libraries while their memory moves: it costs the processor a few us for
-    each kernel."""
-
-    def __init__(self, cuda: Driver, nodes: Sequence[LaunchNode], cells: Array) -> None:
-        super().__init__(cuda, nodes, cells)
-        self._seen: deque[tuple[Array, int]] = deque(maxlen=REMEMBERED)  # how often each was seen
+            PreparedCall(
+                cuda.cuLaunchKernel,
+                (
+                    node.function, *node.grid, node.threads, 1, 1, node.shared, At(stream),
+                    ctypes.addressof(parameters), 0,
+                ),
+                partial(self.driver.refused, "cuLaunchKernel"),
+                parameters,
+            )
+        ]  # fmt: skip
 
     @property
     def pointers(self) -> object:
@@ -141,3 +83,20 @@ class MovingSteps(StartedSteps):
                 return False
         self._seen.append((cells.copy(), 1))
         return False
+
+    def follow(self, cells: Array) -> None:
+        """Take over pointers that have changed."""
+        self.known[:] = cells
+
+    def launch(self, stream: int) -> None:
+        self._stream.value = stream
+        with ExitStack() as held:
+            for lock in self._locks:
+                held.enter_context(lock)
+            self._calls.make()
+
+    def again(self, stream: int) -> int:
+        """Start once more; gives the driver's status, which is none of an error: those are
+        raised."""
+        self.launch(stream)
+        return 0

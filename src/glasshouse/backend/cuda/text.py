@@ -93,7 +93,7 @@ class CudaText(KernelText):
                 ctype = "char" if dtype is None else C_TYPE[dtype]
                 self.add(f"{ctype}* {piece} = ({ctype}*)(work + {size_text(offset)});")
             self.add("const gh::Ending ending_(ctx);")
-            self.add("gh::let_next_begin(ctx);")
+            self.add("gh::let_next_begin();")
             for name, count in self._small_constants():
                 self.add(f"gh::prefetch_constant({name}, {count});")
             if waits:

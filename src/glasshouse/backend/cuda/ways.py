@@ -1,5 +1,5 @@
-"""The ways in which the kernels of a program are started, and which of them was the fastest: found
-by timing, kept on disk by program, chip and driver."""
+"""Whether kernels of a program overlap at their ends: found by timing, kept on disk by program,
+chip and driver."""
 
 from __future__ import annotations
 
@@ -22,21 +22,17 @@ _MOST_TURNS, _ENOUGH = 40, 0.03
 """Small programs are timed more often, until so many seconds are spent: other processes on the GPU
 take slices of its time, and an MLP of 512 rows was found 6 % faster without overlap where it is 6 %
 slower. Of one of 1024 rows, which 40 turns take 7 ms, overlap brings 3 to 5 %."""
-_LAUNCHES_WITHIN = 0.97
-"""Launches one by one are to take at most this much of a graph's time: the processor spends 2 to 4
-us on each, and about as much on a whole graph."""
 
 
 class Way(Enum):
-    """How the kernels of a run are started."""
+    """How the nodes of a graph follow one another."""
 
     APART = "nodes"
     OVERLAPPING = "nodes that overlap"
-    ONE_BY_ONE = "launches that overlap"
 
 
 class Startable(Protocol):
-    """A run, whatever it is started as."""
+    """A graph of a run."""
 
     def launch(self, stream: int) -> None:
         """Start it once more."""
@@ -59,14 +55,6 @@ def timed(device: Gpu, started: Mapping[Way, Startable]) -> dict[Way, float]:
     return seconds
 
 
-def fastest(seconds: Mapping[Way, float]) -> Way:
-    """The way to start a program."""
-    graphs = [w for w in (Way.OVERLAPPING, Way.APART) if w in seconds]
-    best = min(graphs, key=lambda w: seconds[w])
-    launches = seconds.get(Way.ONE_BY_ONE, float("inf"))
-    return Way.ONE_BY_ONE if launches <= seconds[best] * _LAUNCHES_WITHIN else best
-
-
 # ------------------------------------------------------------------------------------- kept on disk
 def file_of(device: Gpu, program: str, where: Any) -> Path:
     """Where the seconds of a program's run are kept; `program` stands for all of its code, `where`
@@ -83,7 +71,7 @@ def read(file: Path) -> dict[Way, float] | None:
         found = {Way(name): float(spent) for name, spent in json.loads(file.read_text()).items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return found if {Way.APART, Way.OVERLAPPING} <= found.keys() else None
+    return found if found.keys() == set(Way) else None
 
 
 def write(file: Path, seconds: Mapping[Way, float]) -> None:

@@ -124,7 +124,7 @@ def test_memory_that_comes_again_has_graphs(library: Any, cuda: FakeCuda, period
         torch.testing.assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-5)
     assert cuda.calls.count("cuGraphLaunch") == 3 * period
     assert "cuStreamBeginCapture_v2" not in cuda.calls
-    assert "cuLaunchKernelEx" not in cuda.calls
+    assert "cuLaunchKernel" not in cuda.calls
     del held
 
 

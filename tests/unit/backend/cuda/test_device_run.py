@@ -13,7 +13,7 @@ import torch
 
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
-from glasshouse.backend.cuda import loaded, order, ways
+from glasshouse.backend.cuda import order, ways
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.plan import Arrival
@@ -259,10 +259,9 @@ class Remembering(torch.nn.Module):
 
 @pytest.fixture
 def timing(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCuda:
-    """Whether kernels of graphs overlap is timed, whatever was found out before."""
+    """Whether kernels overlap is timed, whatever was found out before."""
     monkeypatch.delenv("GLASSHOUSE_OVERLAP")
     monkeypatch.setattr(ways, "made_cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(loaded, "_FEW", 0)
     return cuda
 
 

@@ -17,7 +17,7 @@ import torch
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.backend.base import backend_named
-from glasshouse.backend.cuda import build, loaded, ways
+from glasshouse.backend.cuda import build, ways
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.render import render
@@ -262,7 +262,6 @@ def test_kernels_overlap_where_that_is_faster(
 ) -> None:
     monkeypatch.delenv("GLASSHOUSE_OVERLAP")
     monkeypatch.setattr(ways, "made_cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(loaded, "_FEW", 0)  # graphs alone
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1))
     x = torch.randn(4, 8)
     module = gh.compile(model, x, target="cuda", progress=False)

@@ -55,7 +55,7 @@ def library() -> Any:
 
 
 def _in_cxx(steps: Sequence[Step]) -> Callable[[], None]:
-    assert prepared_calls.native() is not None
+    assert prepared_calls._native() is not None
     return PreparedCalls(steps).make
 
 
@@ -119,10 +119,10 @@ def test_without_a_compiler_python_makes_them(
         raise CompilerMissing("there is none")
 
     monkeypatch.setattr(host_build, "compiler", missing)
-    prepared_calls.native.cache_clear()
+    prepared_calls._native.cache_clear()
     try:
         PreparedCalls([PreparedCall(library.few, (5, 0), _refused)]).make()
-        assert prepared_calls.native() is None
+        assert prepared_calls._native() is None
     finally:
-        prepared_calls.native.cache_clear()
+        prepared_calls._native.cache_clear()
     assert _notes(library) == [5]

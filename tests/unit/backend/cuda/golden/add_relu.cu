@@ -4,7 +4,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 add_relu_0(gh::Context ctx, char* work, const float* x0, const float* x1, float* y0) {
   const gh::Ending ending_(ctx);
-  gh::let_next_begin(ctx);
+  gh::let_next_begin();
   gh::wait_for_earlier(ctx);
   const int e_ = (blockIdx.x * 256 + threadIdx.x);
   if (e_ >= 320) return;

@@ -5,7 +5,7 @@
 extern "C" __global__ void __launch_bounds__(160, 2)
 matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16* x1, const gh::f16* x2, gh::f16* y0, const __grid_constant__ gh::TensorMap map0, const __grid_constant__ gh::TensorMap map1) {
   const gh::Ending ending_(ctx);
-  gh::let_next_begin(ctx);
+  gh::let_next_begin();
   gh::prefetch_constant(x2, 2048);
   const auto left_ = gh::MappedRows<gh::f16>{map0};
   const auto& right_ = gh::MappedColumns<gh::f16, true>{map1};

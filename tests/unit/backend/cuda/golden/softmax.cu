@@ -5,7 +5,7 @@
 extern "C" __global__ void __launch_bounds__(128)
 softmax_0(gh::Context ctx, char* work, const gh::f16* x0, gh::f16* y0) {
   const gh::Ending ending_(ctx);
-  gh::let_next_begin(ctx);
+  gh::let_next_begin();
   const int row_ = blockIdx.x * 4 + threadIdx.x / 32;
   const int lane_ = threadIdx.x % 32;
   gh::wait_for_earlier(ctx);

@@ -5,8 +5,6 @@
 //   of the next kernel may be placed on the chip. `wait_for_earlier` returns when all that came before has ended and can be seen: nothing
 //   but constants is read before it, and nothing is written. Every thread of every kernel calls it, so that waiting for the last kernel is
 //   waiting for all.
-// - Kernels of the first step wait before they let the next one begin. Where kernels are started one by one, what stands before them on
-//   the stream may be anybody's, a kernel that writes weights, say: so none of ours reads a constant before that has ended.
 // - Profiles read the chip's clock: `wait_for_earlier` notes the least time at which a block came past it, `Ending` the latest at
 //   which one ended. A few blocks of a large grid note it, the first and the last that are placed, the end by each of their
 //   warpgroups; where nobody asks, nothing is noted.
@@ -54,9 +52,8 @@ GH_FN void prefetch_bytes(const void *p, int count) {
 GH_FN void prefetch_constant(const void *p, int count) {
   if (block_number() == 0 && threadIdx.x == 0) prefetch_bytes(p, count);
 }
-GH_FN void let_next_begin(const Context &ctx) {
+GH_FN void let_next_begin() {
 #if !defined(GH_EMULATE) && __CUDA_ARCH__ >= 900
-  if (ctx.step == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
