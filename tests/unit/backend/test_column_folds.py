@@ -36,6 +36,19 @@ def test_columns_equal_the_reference(columns: int) -> None:
     assert all("for_each_strip" in text for text in module.source.kernels.values())
 
 
+@pytest.mark.parametrize("columns", [300, 17, 5])
+def test_a_column_folds_what_its_own_fold_gave(columns: int) -> None:
+    """The variance takes each column's mean, another one in each lane."""
+    x = np.random.default_rng(columns).standard_normal((2, 61, columns), "f") * 3 + 40
+    x[:, :, 1] = 1003.0
+    builder = GraphBuilder()
+    given = builder.input("float32", x.shape)
+    graph = builder.finish(given.apply("variance", axes=(1,), keepdims=True, correction=0))
+    module = compile_graph(graph)
+    assert "for_each_strip" in str(module.source.kernels)
+    np.testing.assert_allclose(module(x), run(graph, [x])[0], rtol=2e-5, atol=1e-6)
+
+
 def test_outer_axes_around_kept_ones() -> None:
     x = np.random.default_rng(0).standard_normal((4, 6, 3, 70), "f")
     module, wanted = compiled(x, ("sum", (0, 2)), ("min", (1,)))

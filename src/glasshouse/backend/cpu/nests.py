@@ -269,7 +269,8 @@ class Nests:
         elements = Elements(s.loop, self.single)
         opened = f"gh::for_each_strip({high} - {low}, [&](int64_t step_, auto t, auto strip_) {{"
         with out.block(opened, "});"):
-            for fold in (x for x in s.body if isinstance(x, Fold)):
+            folds = [x for x in s.body if isinstance(x, Fold)]
+            for fold in folds:
                 spelling = FOLDS[fold.op]
                 runs = runs_of(fold, BY_ELEMENTS)
                 lanes, total = f"{fold.name}v[u_]", f"{fold.name}total[u_]"
@@ -290,7 +291,7 @@ class Nests:
                             made = _run(out, runs, bounds[1], begun, ended, fold.ops)
                             bounds = around.enter_context(made)
                         around.enter_context(out.block(_head(r, *bounds), "}"))
-                    own = self._alike_for_lanes(fold, s.loop)
+                    own = self._alike_for_lanes(fold, s.loop, [x.name for x in folds])
                     around.enter_context(out.block(each, "}"))
                     for line in known:
                         out.add(line)
@@ -322,10 +323,12 @@ class Nests:
                 for x in body:
                     elements.put(out, x)
 
-    def _alike_for_lanes(self, fold: Fold, loop: Loop) -> tuple[Statement, ...]:
+    def _alike_for_lanes(
+        self, fold: Fold, loop: Loop, folded: Sequence[str]
+    ) -> tuple[Statement, ...]:
         """Writes what a turn of a fold computes for all lanes alike, places that data say checked
         among it; gives what is left for each of them."""
-        alike = alike_along(fold.body, loop)
+        alike = alike_along(fold.body, loop, folded)
         for let in alike:
             self._put(let)
         return self._checked([let for let in fold.body if let not in alike], [], fold.ops)

@@ -85,10 +85,11 @@ def depends(s: Fold | Let, loop: Loop) -> bool:
     )
 
 
-def alike_along(body: Iterable[Let], loop: Loop) -> list[Let]:
-    """Those of a fold's statements that give the same for all turns of a loop around it."""
+def alike_along(body: Iterable[Let], loop: Loop, folded: Iterable[str]) -> list[Let]:
+    """Those of a fold's statements that give the same for all turns of a loop around it, in which
+    what is `folded` before is another in each turn."""
     alike: list[Let] = []
-    others: set[str] = set()
+    others = set(folded)
     for let in body:
         if depends(let, loop) or not others.isdisjoint(variables(let.value)):
             others.add(let.name)
