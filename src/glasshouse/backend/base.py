@@ -291,6 +291,10 @@ class Backend(Protocol):
         """Seconds and error of each variant; None if the machine is too busy to tell, or cannot.
         `asking` is a call of the program with this problem."""
 
+    def measured_as(self, problem: Problem, asking: Call | None) -> str:
+        """What was measured, where that is more than the problem: measurements are kept apart by
+        it."""
+
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
     ) -> Interface:

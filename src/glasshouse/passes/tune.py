@@ -1,7 +1,8 @@
 """Tuning: of the variants of a tile the fastest measured one whose error is small enough.
 
 What was measured is kept on disk, a small file for each problem, by everything that can change it:
-sizes, code of the kernels, compiler, processor. A file appears whole or not at
+sizes, code of the kernels, compiler, processor, on a GPU also what else the kernel of the model
+computes, since that is what is measured. A file appears whole or not at
 all, so processes can share them; one that cannot be read is measured again.
 """
 
@@ -151,7 +152,8 @@ class Tuner:
 
     def file(self, problem: Problem) -> Path:
         """Where the measurement of a problem is kept."""
-        key = hash_text(f"{self._backend.identity} {problem.key}")
+        asked = self._backend.measured_as(problem, self._asking.get(problem))
+        key = hash_text(f"{self._backend.identity} {problem.key} {asked}".rstrip())
         return made_cache_folder() / f"tuned-{key}.json"
 
 

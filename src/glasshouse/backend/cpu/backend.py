@@ -111,6 +111,9 @@ class CpuBackend:
     ) -> list[Candidate] | None:
         return measure_variants(problem, names, progress)
 
+    def measured_as(self, problem: Problem, asking: Call | None) -> str:
+        return ""
+
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
     ) -> Interface:

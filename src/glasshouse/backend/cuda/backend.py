@@ -35,7 +35,7 @@ from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.executable import CudaExecutable
 from glasshouse.backend.cuda.host_library import build_host_library, program_in
 from glasshouse.backend.cuda.limits import measured_limits
-from glasshouse.backend.cuda.measure import measure, prepare
+from glasshouse.backend.cuda.measure import measure, measured_as, prepare
 from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
@@ -150,6 +150,9 @@ class CudaBackend:
         if self._given:
             return None
         return measure(self._gpu(), self.target, problem, names, progress, asking)
+
+    def measured_as(self, problem: Problem, asking: Call | None) -> str:
+        return measured_as(problem, asking)
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

@@ -70,6 +70,8 @@ _RANDOM = 1 << 20
 _ANY_DATA = (float16, bfloat16, float32, float64, bool_)
 """Types of operands whose numbers say nothing about where others are read."""
 _COMPARED = 1 << 15
+_DATA = ("name", "data")
+"""Attributes that do not change how long a kernel takes."""
 
 
 def prepare(
@@ -166,6 +168,21 @@ def _calls(
         graph = _graph(problem)
         call = None if graph is None else _lowered(graph, target)
     return None if call is None else [_in_variant(call, name, target) for name in names]
+
+
+def measured_as(problem: Problem, asking: Call | None) -> str:
+    """The ops of the call that is measured; nothing where it is the op of the problem alone."""
+    if asking is None or not _is_measured(problem) or not _takes_any_data(asking, problem):
+        return ""
+    body = asking.node.attrs.get("body")
+    nodes = body.nodes if isinstance(body, Graph) else [asking.node]
+    words = [
+        f"{n.op.name} {[(k, v) for k, v in n.attrs.items() if k not in _DATA and not isinstance(v, Graph)]} "
+        f"{[str(v.type) for v in n.outputs]}"
+        for n in nodes
+    ]
+    constant = [v.node.op is CONSTANT for v in asking.operands]
+    return f"{words} {constant}"
 
 
 def _is_measured(problem: Problem) -> bool:

@@ -124,6 +124,9 @@ class InterpBackend:
     ) -> list[Candidate] | None:
         return None
 
+    def measured_as(self, problem: Problem, asking: Call | None) -> str:
+        return ""
+
     def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         return None  # how fast Python is says nothing about a kernel
 

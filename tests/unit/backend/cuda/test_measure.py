@@ -125,6 +125,36 @@ def test_kernels_are_begun_in_the_variant_that_was_taken(
     assert later == [[call.kernel]]
 
 
+def test_measurements_are_kept_by_the_kernel_that_was_measured(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another model with the same product, of which it makes something else, measures its own."""
+    monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
+    backend = backend_named("cuda")
+    measured: list[str] = []
+
+    def measure(problem: Problem, names: list[str], *_: object) -> list[Candidate]:
+        measured.append(problem.key)
+        return [Candidate(name, 1.0, 0.0) for name in names]
+
+    monkeypatch.setattr(backend, "prepare", lambda *_: None)
+    monkeypatch.setattr(backend, "measure", measure)
+    monkeypatch.setattr(tune, "WORTH", 0.0)
+    x = torch.randn(24, 96).half()
+
+    def compiled(after: torch.nn.Module) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(96, 40), after).half()
+        gh.compile(model, x, target="cuda", progress=False)
+
+    compiled(torch.nn.Softplus())
+    assert len(measured) == 1
+    compiled(torch.nn.Softplus())
+    assert len(measured) == 1, "known from disk"
+    compiled(torch.nn.Mish())
+    assert len(measured) == 2
+    assert measured[0] == measured[1], "the problem is the same"
+
+
 def test_of_many_problems_the_nearest_variants_are_measured(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
