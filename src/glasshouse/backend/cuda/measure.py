@@ -176,11 +176,10 @@ def measured_as(problem: Problem, asking: Call | None) -> str:
         return ""
     body = asking.node.attrs.get("body")
     nodes = body.nodes if isinstance(body, Graph) else [asking.node]
-    words = [
-        f"{n.op.name} {[(k, v) for k, v in n.attrs.items() if k not in _DATA and not isinstance(v, Graph)]} "
-        f"{[str(v.type) for v in n.outputs]}"
-        for n in nodes
-    ]
+    words: list[str] = []
+    for node in nodes:
+        kept = {k: v for k, v in node.attrs.items() if k not in _DATA and not isinstance(v, Graph)}
+        words.append(f"{node.op.name} {kept} {[str(v.type) for v in node.outputs]}")
     constant = [v.node.op is CONSTANT for v in asking.operands]
     return f"{words} {constant}"
 
