@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from io import BytesIO, TextIOWrapper
 
 from glasshouse.forking import ForkLock
 from glasshouse.ir.graph import Graph, Node
@@ -38,7 +40,7 @@ class Recorder(ForkLock):
         self._inputs: dict[int, Reads] = {}  # alive nodes and what they read
         self._changed: dict[int, None] = {}
         self._files: dict[str, None] = {}
-        self._texts: dict[str, str] = {}  # of files, as they were when the passes ended
+        self._texts: dict[str, bytes] = {}  # of files, as they were when the passes ended
 
     @property
     def builder(self) -> RecordingBuilder:
@@ -101,9 +103,11 @@ class Recorder(ForkLock):
         for path in self._files if self.sources else ():
             try:
                 if path.endswith(".py") and os.path.getsize(path) <= _MAX_SOURCE:
-                    with open(path, encoding="utf-8") as file:
+                    # Python holds a text in four bytes a character where one is a picture, and
+                    # most recordings are never asked for: a Llama's files took 1.3 MB.
+                    with open(path, "rb") as file:
                         self._texts[path] = file.read()
-            except (OSError, UnicodeDecodeError):
+            except OSError:
                 pass  # a notebook cell, or a file that has gone: the line number still says where
         self._files = {}
 
@@ -113,8 +117,9 @@ class Recorder(ForkLock):
         with self.lock:
             builder = self.builder
             texts, self._texts = self._texts, {}
-            for path, text in texts.items():
-                builder.source(path, text)
+            for path, held in texts.items():
+                with suppress(UnicodeDecodeError):
+                    builder.source(path, TextIOWrapper(BytesIO(held), encoding="utf-8").read())
             return builder.finish()
 
     # ----------------------------------------------------------------------------------- nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -105,18 +106,35 @@ def test_what_is_noted_keeps_no_data_and_no_node_alive() -> None:
     }
 
 
+def _recorder_of(files: Iterable[Path]) -> Recorder:
+    """Of a graph with a node from each file."""
+    b = GraphBuilder()
+    x = b.input("float32", (2,))
+    for file in files:
+        with b.at(Origin(Source((), (Frame(str(file), 1),)))):
+            x = x.apply("exp")
+    recorder = Recorder()
+    recorder.begin(b.finish(x))
+    return recorder
+
+
 def test_sources_are_those_of_the_end_of_the_passes(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text("before")
-    b = GraphBuilder()
-    with b.at(Origin(Source((), (Frame(str(file), 1),)))):
-        graph = b.finish(b.input("float32", (2,)).apply("exp"))
-    recorder = Recorder()
-    recorder.begin(graph)
+    recorder = _recorder_of([file])
     recorder.read_sources()
     file.write_text("after")
     (source,) = recorder.finish().sources
     assert source.text == "before"
+
+
+def test_sources_are_texts_and_what_is_none_is_left_out(tmp_path: Path) -> None:
+    texts = {"emoji.py": "# \N{SMILING FACE WITH SUNGLASSES}\r\nx = 1\r\n", "latin.py": "# \xe9"}
+    files = [tmp_path / name for name in texts]
+    for file, coding in zip(files, ("utf-8", "latin-1"), strict=True):
+        file.write_bytes(texts[file.name].encode(coding))
+    (source,) = _recorder_of(files).finish().sources
+    assert source.text == "# \N{SMILING FACE WITH SUNGLASSES}\nx = 1\n"
 
 
 def test_graphs_inside_nodes_are_graphs_of_the_recording() -> None:
