@@ -43,10 +43,12 @@ class Elements:
         match s:
             case Let():
                 types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
-                value = self._given(out, s) or self._by_lanes(out, s) or self.value(s.value)
+                special = self._given(out, s) or self._by_lanes(out, s) or self._small(out, s)
+                value = special or self.value(s.value)
                 stays = self.along is not None and s.name in out.whole
                 out.add(f"const {'auto' if stays else types[s.dtype]} {s.name} = {value};", s.ops)
                 out.note_cast(s)
+                out.small.note(s)
             case Store() if self.along is not None and s.index.step(self.along) != 1:
                 self._store_by_lanes(out, s, self.along)
             case Store():
@@ -91,6 +93,10 @@ class Elements:
         if self.along is not None and s.name in out.quantizers and isinstance(s.value, Apply):
             return f"{out.quantizers[s.name]}({self.value(s.value.args[0])})"
         return ""
+
+    def _small(self, out: KernelText, s: Let) -> str:
+        """A place made of a float that is not large; nothing for all else."""
+        return out.small.cast(s) if self.along is None else ""
 
     def _by_lanes(self, out: KernelText, s: Let) -> str:
         """A vector of what lies apart, or of a choice by position; nothing for all else."""

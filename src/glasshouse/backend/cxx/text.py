@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from glasshouse.backend.cxx.small_floats import SmallFloats
 from glasshouse.ir.dtype import NARROW, DType, float32
 from glasshouse.lower.kernel.expr import Apply, Expr
 from glasshouse.lower.kernel.kernel import Kernel
@@ -27,6 +28,7 @@ class KernelText:
         self.quantizers: dict[str, str] = {}  # by the variable that holds what one gives
         self.whole: set[str] = set()  # of those, what stays as whole numbers until it is stored
         self.casts: dict[str, tuple[DType, Expr]] = {}  # by variable: the type, what was rounded
+        self.small = SmallFloats()
         self.prepared: list[str] = []  # lines before all others
 
     def add(self, line: str, ops: Ops = ()) -> None:
