@@ -133,7 +133,7 @@ def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
     hits = safe.apply("one_hot", depth=rows.shape[1]).cast(bool_)
     is_target = (hits & composite.unsqueeze(named, -1)).apply("any", axes=[1])
     scores = composite.unsqueeze(rows.apply("gather", safe, axis=1), -1)
-    apart = (1.0 - scores + composite.unsqueeze(rows, 1)).apply("clip", low=0.0)
+    apart = (1.0 - scores + composite.unsqueeze(rows, 1)).apply("relu")
     counts = composite.unsqueeze(named, -1) & composite.unsqueeze(is_target, 1).apply("logical_not")
     loss = apply("where", counts, apart, 0.0).apply("sum", axes=[1, 2]) / float(rows.shape[1])
     if x.ndim < 2:
