@@ -318,8 +318,12 @@ class _Traced:
     ) -> None:  # fmt: skip
         # Run node by node, so that what it becomes has its line and its modules.
         above = not holds_transforms(module)
+        # What `torch.func.grad` takes gradients of is computed as its caller has it; without
+        # gradients all that it gives would be zero.
+        grads = not above and torch.is_grad_enabled()
         with (
-            mode, torch.no_grad(), fx_traceback.preserve_node_meta(), closed_transforms(),
+            mode, torch.set_grad_enabled(grads), fx_traceback.preserve_node_meta(),
+            closed_transforms(),
         ):  # fmt: skip
             self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=above)(*fakes)
         fix_odd_sizes(self.graph)

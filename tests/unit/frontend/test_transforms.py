@@ -77,6 +77,27 @@ def test_transforms_are_compiled_by_torch_compile(name: str) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def _scores(weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.tanh(x @ weights["w"].T) @ weights["v"]
+    return (out - y).pow(2).sum()
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("each", [True, False])
+def test_gradients_by_what_requires_none(gradients: bool, each: bool) -> None:
+    """Of each sample and of all, whether their caller has gradients on or off."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    given = {"w": torch.randn(5, 4), "v": torch.randn(5)}, torch.randn(6, 4), torch.randn(6)
+    taken = torch.func.grad_and_value(_scores)
+    taken = vmap(taken, in_dims=(None, 0, 0)) if each else taken
+    with torch.set_grad_enabled(gradients):
+        expected = taken(*given)
+        run = torch.compile(taken, backend="glasshouse", options={"executor": "compiled"})
+        found = run(*given)
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_transforms_are_compiled_ahead(name: str) -> None:
     make, inputs = CASES[name]
