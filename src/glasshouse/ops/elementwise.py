@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import ExecutionError, TypeMismatch
-from glasshouse.ir.attrs import DTYPE, NUMBER, Attr
+from glasshouse.ir.attrs import BOOL, DTYPE, NUMBER, Attr
 from glasshouse.ir.dtype import Category, DType, bool_
 from glasshouse.ir.op import Kind, NoGradient, Op, Operands
 from glasshouse.ir.sources import CONSTANT
@@ -259,7 +259,9 @@ cast = op(
 )  # fmt: skip
 
 
-def _clip_type(x: TensorType, *, low: float | None, high: float | None) -> TensorType:
+def _clip_type(
+    x: TensorType, *, low: float | None, high: float | None, flat_bounds: bool
+) -> TensorType:
     if x.dtype is bool_:
         raise TypeMismatch("it is not defined for bool")
     for bound in (low, high):
@@ -268,7 +270,7 @@ def _clip_type(x: TensorType, *, low: float | None, high: float | None) -> Tenso
     return x
 
 
-def _clip_ref(x: Array, *, low: float | None, high: float | None) -> Array:
+def _clip_ref(x: Array, *, low: float | None, high: float | None, flat_bounds: bool) -> Array:
     out = x
     if low is not None:
         out = np.maximum(out, np.asarray(bound_in(low, x.dtype), x.dtype))
@@ -284,9 +286,11 @@ def bound_in(bound: float, dtype: np.dtype[Any]) -> float:
     return int(min(max(int(bound), limits.min), limits.max))
 
 
-def _clip_vjp(g: Any, x: Any, y: Any, *, low: float | None, high: float | None) -> tuple[Any]:
-    inside = [x >= low] if low is not None else []
-    inside += [x <= high] if high is not None else []
+def _clip_vjp(
+    g: Any, x: Any, y: Any, *, low: float | None, high: float | None, flat_bounds: bool
+) -> tuple[Any]:
+    inside = [x > low if flat_bounds else x >= low] if low is not None else []
+    inside += [x < high if flat_bounds else x <= high] if high is not None else []
     if not inside:
         return (g,)
     return (where(inside[0] if len(inside) == 1 else inside[0] & inside[1], g, 0.0),)
@@ -302,4 +306,5 @@ clip = op(
     **{**_UNARY, "infer": _clip_type}, ref=_clip_ref, vjp=_clip_vjp,
     doc="x, at least `low` and at most `high`; NaN stays NaN, and high wins when low > high",
     low=_OPT_NUMBER, high=_OPT_NUMBER,
+    flat_bounds=BOOL(False, "no gradient where x is a bound itself, as hardtanh has it"),
 )  # fmt: skip

@@ -115,7 +115,8 @@ atan = op(
 
 
 def _atan2_vjp(g: Any, y: Any, x: Any, z: Any) -> tuple[Any, Any]:
-    share = g / (x * x + y * y)
+    square = x * x + y * y
+    share = square.apply("equal", 0.0).apply("where", 0.0, g / square)  # at the origin none
     return unbroadcast(share * x, y), unbroadcast(-share * y, x)
 
 

@@ -23,7 +23,7 @@ from glasshouse.ops.composite.loss import (
     smooth_l1_loss,
 )  # fmt: skip
 from glasshouse.ops.composite.measure import (
-    cosine_similarity, instance_norm, logsumexp, norm, normalize, std,
+    cosine_similarity, instance_norm, logsumexp, norm, normalize, root, std,
 )  # fmt: skip
 from glasshouse.ops.composite.shape import (
     broadcast_to, chunk, flatten, moveaxis, narrow, pixel_shuffle, pixel_unshuffle,
@@ -44,7 +44,7 @@ __all__ = [
     "log2", "log_sigmoid", "logaddexp", "logsumexp", "masked_fill", "max_pool", "mish", "moveaxis",
     "mse_loss", "narrow", "nll_loss", "norm", "normalize", "ones_like", "outer", "pad_last",
     "pixel_shuffle", "pixel_unshuffle", "prelu", "reciprocal", "relu6", "repeat_interleave",
-    "reshape", "selu", "setitem", "smooth_l1_loss", "softmin", "softshrink", "softsign",
+    "reshape", "root", "selu", "setitem", "smooth_l1_loss", "softmin", "softshrink", "softsign",
     "split_every", "square", "squeeze", "stack", "std", "swapaxes", "tanhshrink", "threshold",
     "tile", "transpose", "tril", "triu", "unflatten", "unfold", "unsqueeze", "unstack",
     "zeros_like",

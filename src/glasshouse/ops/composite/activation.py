@@ -43,11 +43,11 @@ def lerp(x: Any, y: Any, weight: Any) -> Any:
 
 
 def relu6(x: Any) -> Any:
-    return x.apply("clip", low=0.0, high=6.0)
+    return hardtanh(x, 0.0, 6.0)
 
 
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
-    return x.apply("clip", low=low, high=high)
+    return x.apply("clip", low=low, high=high, flat_bounds=True)
 
 
 def mish(x: Any) -> Any:

@@ -33,9 +33,16 @@ def logsumexp(x: Any, axes: Axes = None, keepdims: bool = False) -> Any:
 
 
 def std(x: Any, axes: Axes = None, keepdims: bool = False, correction: int = 1) -> Any:
-    """The square root of the variance."""
-    spread = x.apply("variance", axes=_axes(axes), keepdims=keepdims, correction=correction)
-    return spread.apply("sqrt")
+    """The square root of the variance. Its gradient at zero is zero."""
+    return root(x.apply("variance", axes=_axes(axes), keepdims=keepdims, correction=correction))
+
+
+def root(x: Any, p: float = 2.0) -> Any:
+    """The p-th root, with a gradient of zero where x is 0: it has no slope there, so it is taken of
+    1 and the result left out. NaN is not 0."""
+    none = x.apply("equal", 0.0)
+    safe = none.apply("where", 1.0, x)
+    return none.apply("where", 0.0, safe.apply("sqrt") if p == 2 else safe ** (1.0 / p))
 
 
 def norm(x: Any, p: float = 2.0, axes: Axes = None, keepdims: bool = False) -> Any:
@@ -51,11 +58,7 @@ def norm(x: Any, p: float = 2.0, axes: Axes = None, keepdims: bool = False) -> A
         return x.apply("not_equal", 0).cast(x.dtype).apply("sum", **how)
     if p == 1:
         return abs(x).apply("sum", **how)
-    total = (x * x if p == 2 else abs(x) ** p).apply("sum", **how)
-    # A root has no slope at 0: it is taken of 1 there and the result left out. NaN is not 0.
-    none = total.apply("equal", 0.0)
-    safe = none.apply("where", 1.0, total)
-    return none.apply("where", 0.0, safe.apply("sqrt") if p == 2 else safe ** (1.0 / p))
+    return root((x * x if p == 2 else abs(x) ** p).apply("sum", **how), p)
 
 
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Any:

@@ -28,7 +28,7 @@ aten("softplus")(
         "softplus", beta=float(beta), threshold=float(threshold)
     )
 )
-aten("hardtanh")(lambda x, low=-1, high=1: x.apply("clip", low=low, high=high))
+aten("hardtanh")(lambda x, low=-1, high=1: composite.hardtanh(x, low, high))
 aten("hardshrink")(lambda x, lambd=0.5: composite.hardshrink(x, float(lambd)))
 aten("softshrink")(lambda x, lambd=0.5: composite.softshrink(x, float(lambd)))
 aten("threshold")(lambda x, limit, value: apply("where", x <= limit, value, x))

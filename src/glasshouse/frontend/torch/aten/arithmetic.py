@@ -168,9 +168,9 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
         if x.dtype in UNSIGNED:  # a bound below zero wraps, as it does in PyTorch
             low, high = (b if b is None or b >= 0 else b % 2**x.dtype.bits for b in (low, high))
         return x.apply("clip", low=low, high=high)
-    if low is not None:
-        x = apply("maximum", x, low)
-    return x if high is None else apply("minimum", x, high)
+    if low is not None:  # x itself at a bound: it has the gradient there
+        x = apply("where", x >= low, x, apply("maximum", x, low))
+    return x if high is None else apply("where", x <= high, x, apply("minimum", x, high))
 
 
 aten("clamp_min")(clamp)
@@ -188,21 +188,22 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @aten("fmax")
 def fmax(x: Any, y: Any) -> Any:
-    return _number_of("maximum", x, y)
+    return _number_of("greater_equal", x, y)
 
 
 @aten("fmin")
 def fmin(x: Any, y: Any) -> Any:
-    return _number_of("minimum", x, y)
+    return _number_of("less_equal", x, y)
 
 
-def _number_of(op: str, x: Any, y: Any) -> Any:
-    """What an op gives of two numbers; beside NaN, the number."""
+def _number_of(comparison: str, x: Any, y: Any) -> Any:
+    """x where it compares like this with y, and beside NaN the number; of equals it is x that has
+    the gradient."""
     x, y = common(x, y)
-    found = apply(op, x, y)
-    if is_integral(found.dtype):
-        return found
-    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, found))
+    first = apply(comparison, x, y)
+    if not is_integral(x.dtype):
+        first = apply("logical_or", first, y.apply("isnan"))
+    return apply("where", first, x, y)
 
 
 @aten("hypot")

@@ -164,7 +164,7 @@ def _register(name: str, finish: Any) -> None:
 def _deviation(x: Any, *how: Any) -> Any:
     """The root of the variance, rounded once: squares of 256 overflow float16."""
     wide = x.cast(float32) if x.dtype in (float16, bfloat16) else x
-    return _spread(wide, *how).apply("sqrt").cast(x.dtype)
+    return composite.root(_spread(wide, *how)).cast(x.dtype)
 
 
 _register("var", _spread)

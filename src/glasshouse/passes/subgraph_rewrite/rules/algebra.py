@@ -241,7 +241,10 @@ def clip_of_clip(node: Node, rw: Rewriter) -> Match | None:
     if low is not None and high is not None and low > high:
         return None  # the order of clipping decides then
     x = inner.inputs[0]
-    return Match(lambda: rw.expr(x).apply("clip", low=low, high=high), matched=[inner])
+    flat = inner.attrs["flat_bounds"] or node.attrs["flat_bounds"]
+    return Match(
+        lambda: rw.expr(x).apply("clip", low=low, high=high, flat_bounds=flat), matched=[inner]
+    )
 
 
 @rule("dropout", why="nothing is dropped")
