@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 
+from glasshouse.backend.cpu.kept_rows import Row, kept_rows
 from glasshouse.backend.cpu.known_places import checked_before
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
 from glasshouse.backend.cpu.ranges import Ranges, ranges_of
@@ -52,6 +53,7 @@ class Nests:
     def __init__(self, out: KernelText) -> None:
         self.out = out
         self.single: set[str] = set()  # variables outside of vector loops: they hold one element
+        self.rows: dict[str, Row] = {}  # by variable of a vector loop: where it is kept
 
     def statement(self, s: Statement) -> None:
         """A statement outside of any loop."""
@@ -158,7 +160,7 @@ class Nests:
             with _vector_loop(self.out, s.loop, low, high):
                 elements = Elements(s.loop, self.single)
                 for x in s.body:
-                    elements.put(self.out, x)
+                    self._put_vector(elements, x)
             return
         ranges = ranges_of(s)
         if ranges is not None:
@@ -167,7 +169,7 @@ class Nests:
         if not any(isinstance(x, (For, Fold)) for x in s.body):
             self.out.pragma("#pragma GCC ivdep")
         with self.out.block(_head(s.loop, low, high), "}"):
-            for x in s.body:
+            for x in self._with_rows(s.body):
                 match x:
                     case For():
                         self._loop(x, "0", size_text(x.loop.extent))
@@ -175,6 +177,23 @@ class Nests:
                         self._fold(x)
                     case _:
                         self._put(x)
+
+    def _with_rows(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """A body of which later sweeps read what earlier ones keep, with room for it."""
+        kept = kept_rows(body, self.out.fresh)
+        if kept is None:
+            return body
+        for row in kept.rows.values():
+            self.out.add(f"alignas(64) {COMPUTE_TYPE[row.dtype]} {row.name}[{row.extent}];")
+        self.rows.update(kept.rows)
+        return kept.body
+
+    def _put_vector(self, elements: Elements, s: Statement) -> None:
+        """A statement of a sweep; later ones may read what it computes."""
+        elements.put(self.out, s)
+        if isinstance(s, Let) and s.name in self.rows and elements.along is not None:
+            place = f"{self.rows[s.name].name} + {elements.along.name}"
+            self.out.add(f"gh::store({place}, {s.name}, t);", s.ops)
 
     def _checked(
         self, body: Sequence[Statement], loops: Sequence[Loop], ops: Ops = ()
@@ -229,7 +248,7 @@ class Nests:
                 around.enter_context(out.block(_head(loop, low, high), "}"))
             elements = Elements(s.loops[-1], self.single) if vector else Elements()
             for let in s.body:
-                elements.put(out, let)
+                self._put_vector(elements, let)
             step = _step(s, part, elements)
             out.add(f"{part} = {f'gh::merge(t, {part}, {step})' if vector else step};", s.ops)
         if runs or vector:
