@@ -311,9 +311,17 @@ def test_a_masked_scatter_of_rows_is_one_of_elements(x, mask, source):
     same_as_torch(model, *given, others=others)
 
 
-def test_a_masked_scatter_by_rows_counts_rows():
-    model = module(lambda x, mask, source: x.masked_scatter(mask, source))
-    x, mask = torch.randn(6, 4), torch.ones(6, 1, dtype=torch.bool)
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        lambda x, mask, source: x.masked_scatter(mask, source),
+        lambda x, mask, source: x.masked_scatter(mask.expand_as(x), source),
+    ],
+)
+def test_a_masked_scatter_by_rows_counts_rows(spelled):
+    model = module(spelled)
+    x, mask = torch.randn(6, 4), torch.tensor([[True], [False], [True], [True], [False], [True]])
+    same_as_torch(model, x, mask, x + 9)
     graph = gh.trace(model, x, mask, x)
     counted = [n.output.type.shape for n in graph.nodes if n.op.name == "cumsum"]
     assert counted == [(6,)]

@@ -54,12 +54,13 @@ def frexp(x: Any) -> Any:
     """x as a number from 1/2 to 1, and the power of two that it is multiplied with."""
     some = x.apply("not_equal", 0.0) & (abs(x) < math.inf)
     safe = apply("where", some, x, 1.0)
-    exponent = (abs(safe).apply("log") * (1.0 / math.log(2.0))).apply("floor") + 1.0
-    mantissa = safe / apply("power", 2.0, exponent)
+    # Divided by half of that power, which is never infinite, and halved.
+    power = (abs(safe).apply("log") * (1.0 / math.log(2.0))).apply("floor")
+    half = abs(safe / apply("power", 2.0, power))
     # The logarithm may be rounded to the wrong side of a whole number.
-    exponent = exponent + (abs(mantissa) >= 1.0).cast(x.dtype) - (abs(mantissa) < 0.5).cast(x.dtype)
-    mantissa = safe / apply("power", 2.0, exponent.cast("int32").cast(x.dtype))
-    return apply("where", some, mantissa, x), apply("where", some, exponent, 0.0).cast("int32")
+    power = power + (half >= 2.0).cast(x.dtype) - (half < 1.0).cast(x.dtype)
+    mantissa = safe / apply("power", 2.0, power) * 0.5
+    return apply("where", some, mantissa, x), apply("where", some, power + 1.0, 0.0).cast("int32")
 
 
 @aten("frac")

@@ -265,6 +265,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """The n-th place where the mask is True takes the n-th element of the source."""
     shape = broadcast_shapes([x.shape, mask.shape])
+    if mask.value.node.op.name == "expand":  # of tokens, over their features
+        mask = mask.builder.wrap(mask.value.node.inputs[0])
     given = (*[1] * (len(shape) - mask.ndim), *mask.shape)
     at = len(shape)
     while at and given[at - 1] == 1:
