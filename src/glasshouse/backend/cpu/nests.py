@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 
+from glasshouse.backend.cpu.fixed_values import fixed_values
 from glasshouse.backend.cpu.kept_rows import Row, kept_rows
 from glasshouse.backend.cpu.known_places import checked_before
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
@@ -157,9 +158,10 @@ class Nests:
             if folds:
                 (self._folded_apart if folds[0].role.is_vector else self._strips)(s, low, high)
                 return
+            body = self._without_fixed(s.body, s.loop)
             with _vector_loop(self.out, s.loop, low, high):
                 elements = Elements(s.loop, self.single)
-                for x in s.body:
+                for x in body:
                     self._put_vector(elements, x)
             return
         ranges = ranges_of(s)
@@ -187,6 +189,13 @@ class Nests:
             self.out.add(f"alignas(64) {COMPUTE_TYPE[row.dtype]} {row.name}[{row.extent}];")
         self.rows.update(kept.rows)
         return kept.body
+
+    def _without_fixed(self, body: tuple[Statement, ...], loop: Loop) -> tuple[Statement, ...]:
+        """Writes, in front of a loop over vectors, what it would read in each turn anew."""
+        fixed = fixed_values(body, [loop])
+        for let in fixed:
+            self._put(let)
+        return tuple(x for x in body if x not in fixed)
 
     def _put_vector(self, elements: Elements, s: Statement) -> None:
         """A statement of a sweep; later ones may read what it computes."""
@@ -216,8 +225,7 @@ class Nests:
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]
-        checked = self._checked(s.body, s.loops, s.ops)
-        s = replace(s, body=tuple(x for x in checked if isinstance(x, Let)))
+        s = replace(s, body=_lets(self._checked(s.body, s.loops, s.ops)))
         vector = s.role.is_vector
         runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
         four = vector and _goes_in_fours(s)
@@ -240,6 +248,7 @@ class Nests:
                     low, high = around.enter_context(_run(out, runs, high, [begun], ended, s.ops))
                 is_last = level == len(s.loops) - 1
                 if is_last and vector:
+                    s = replace(s, body=_lets(self._without_fixed(s.body, loop)))
                     way = _vectors_in_fours if four else _vector_loop
                     around.enter_context(way(out, loop, low, high))
                     continue
@@ -351,6 +360,10 @@ class Nests:
         for let in alike:
             self._put(let)
         return self._checked([let for let in fold.body if let not in alike], [], fold.ops)
+
+
+def _lets(body: Sequence[Statement]) -> tuple[Let, ...]:
+    return tuple(x for x in body if isinstance(x, Let))
 
 
 def _step(s: Fold, part: str, elements: Elements) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from glasshouse.backend.cpu.byte_tables import ByteTable, byte_tables, still_needed
+from glasshouse.backend.cpu.fixed_values import fixed_values
 from glasshouse.backend.cpu.in_steps import InSteps, Whole
 from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.text import KernelText
@@ -18,10 +20,14 @@ def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "") -> None:
     """A call of a routine whose last argument is a lambda over its indices, a vector of results and
     its range `t`; `behind` are further arguments."""
     elements, tables = _begun(out, tile)
+    fixed = _fixed(out, tile, tables)
+    elements = replace(elements, single={let.name for let in fixed})
     taken = f"{VECTOR_TYPE[tile.dtype]} {tile.result}"
     out.add(f"{call}, [=]({_indices(tile.variables)}, {taken}, auto t) {{", tile.ops)
     out.indent += "  "
     for s in still_needed(tile.epilogue, tables) if tables else tile.epilogue:
+        if s in fixed:
+            continue
         if isinstance(s, Let) and s.name in tables:
             tables[s.name].look_up(out)
         else:
@@ -63,6 +69,17 @@ def _begun(out: KernelText, tile: Tile) -> tuple[Elements, dict[str, ByteTable]]
     for table in tables.values():
         table.make(out, elements)
     return elements, tables
+
+
+def _fixed(out: KernelText, tile: Tile, tables: Collection[str]) -> list[Let]:
+    """Writes what an epilogue would read for each vector anew in front of the call."""
+    loops = [*tile.variables]
+    for s in tile.epilogue:
+        loops += [s.outer, s.inner] if isinstance(s, Parts) else []
+    fixed = fixed_values(tile.epilogue, loops, [tile.result, *tables, *out.given, *out.quantizers])
+    for let in fixed:
+        Elements().put(out, let)
+    return fixed
 
 
 def _indices(loops: Sequence[Loop]) -> str:
