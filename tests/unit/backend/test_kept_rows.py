@@ -84,3 +84,13 @@ def test_what_costs_little_is_computed_again() -> None:
     graph = builder.finish(twice - twice.apply("max", axes=[-1], keepdims=True))
     module = gh.compile(graph, progress=False)
     assert "row1" not in "".join(module.source.kernels.values())
+
+
+def test_rows_that_are_too_long_for_a_stack_are_not_kept() -> None:
+    for size, times in ((32768, 1), (32769, 2)):
+        builder = GraphBuilder()
+        graph = builder.finish(builder.input("float32", (2, size)).apply("softmax"))
+        module = gh.compile(graph, progress=False)
+        array = np.random.default_rng(3).standard_normal((2, size)).astype("f")
+        np.testing.assert_allclose(module(array), np.asarray(run(graph, [array])[0]), rtol=3e-6)
+        assert "".join(module.source.kernels.values()).count("gh::exp(") == times

@@ -19,8 +19,8 @@ from glasshouse.lower.kernel.queries import variables
 from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store
 from glasshouse.lower.roles import MUCH, cost_of
 
-LONGEST = 1 << 16
-"""Bytes of a row: rows lie on the stack of their thread, and in its second cache."""
+MOST = 1 << 17
+"""Bytes of a body's rows: they lie on the stack of their thread, and in its second cache."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Row:
     name: str
     dtype: DType
     extent: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.extent * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,13 @@ def _reading(
     for let in again:
         if let.name in read and let.dtype is not bool_ and _cost(let, again) >= MUCH:
             source = first[made[let.name]]
-            held = float32 if let.dtype in NARROW else let.dtype
-            if extent * held.itemsize > LONGEST:
-                continue
-            row = rows.setdefault(source, Row(fresh("row"), held, extent))
+            if source not in rows:
+                held = float32 if let.dtype in NARROW else let.dtype
+                row = Row(fresh("row"), held, extent)
+                if row.nbytes + sum(r.nbytes for r in rows.values()) > MOST:
+                    continue
+                rows[source] = row
+            row = rows[source]
             loaded[let.name] = replace(let, value=Load(row.name, of(loop), let.dtype))
     for let in lets:
         first.setdefault(made[let.name], let.name)
