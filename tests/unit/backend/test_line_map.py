@@ -43,4 +43,5 @@ def test_lines_of_loops_and_folds() -> None:
     assert ops_of_line(source, name, "for (int64_t") == (0, 1, 2), "a loop: all inside of it"
     assert ops_of_line(source, name, "gh::reduce_max") == (1,)
     assert ops_of_line(source, name, "gh::add(") == (2,)
-    assert ops_of_line(source, name, "gh::store(") == (2,)
+    assert ops_of_line(source, name, "gh::store(row") == (1,), "an exponential that is kept"
+    assert ops_of_line(source, name, "gh::store(y") == (2,)
