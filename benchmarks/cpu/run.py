@@ -5,8 +5,9 @@
 For each workload every system is built in a fresh process with empty caches, checked against
 float64, and kept alive; then all are timed in short blocks in changing order, so that noise meets
 all alike. A block during which others used more than 5 % of the processors is measured again, up to
-`--retries` times; what stayed noisy is marked with ~ and says little. A peer whose result is wrong
-is marked and never the best; a wrong result of ours fails the command. Names may be beginnings.
+`--retries` times; what stayed noisy is marked with ~ and says little. `--processor-time` measures
+that of one thread, which can be done beside other work. A peer whose result is wrong is marked and
+never the best; a wrong result of ours fails the command. Names may be beginnings.
 """
 
 from __future__ import annotations
@@ -88,14 +89,17 @@ def busy_seconds() -> float:
     return (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(worker: Worker, seconds: float, retries: int) -> dict[str, Any]:
-    """The quietest of a few blocks, with the share of the processors that others used."""
+def measured(worker: Worker, seconds: float, retries: int, processor: bool) -> dict[str, Any]:
+    """The quietest of a few blocks, with the share of the processors that others used; of
+    processor time one block, which others cannot lengthen by much."""
     best: dict[str, Any] = {}
     for _ in range(retries + 1):
         busy, begin = busy_seconds(), time.perf_counter()
-        answer = worker.ask("block", seconds=seconds)
+        answer = worker.ask("block", seconds=seconds, processor=processor)
         if "failed" in answer:
             return answer
+        if processor:
+            return {**answer, "noise": 0.0}
         passed = time.perf_counter() - begin
         others = max(busy_seconds() - busy - answer["cpu_s"], 0.0) / passed / CORES
         if not best or others < best["noise"]:
@@ -134,7 +138,7 @@ def run_workload(
                 random.Random(number).shuffle(order)
                 for system in order:
                     seconds = args.seconds / args.rounds
-                    answer = measured(live[system], seconds, args.retries)
+                    answer = measured(live[system], seconds, args.retries, args.processor_time)
                     if "failed" in answer:
                         results[system] = answer
                         live.pop(system).stop()
@@ -190,9 +194,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing a system")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--retries", type=int, default=4, help="of a noisy block")
+    parser.add_argument(
+        "--processor-time", action="store_true", help="of one thread: beside other work"
+    )
     parser.add_argument("--keep-cache", action="store_true", help="first results are then warm")
     parser.add_argument("--out", help="also write all of it as JSON, and a plot beside as SVG")
     args = parser.parse_args()
+    if args.processor_time:
+        os.environ["BENCH_THREADS"] = "1"
     workloads = chosen(args.workloads, list(WORKLOADS))
     systems = [s for s in chosen(args.systems, list(SYSTEMS)) if SYSTEMS[s].installed]
     limits = machine()
