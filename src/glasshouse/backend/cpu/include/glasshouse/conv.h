@@ -111,8 +111,8 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   long offset[64];
   for (int i = 0; i < segments; i++) offset[i] = ((long)(i / across) * s.dh * wp + (long)(i % across) * s.dw) * s.C / D::kPer;
   const RowsOf<D> tiles(s.OW);
-  // As many image rows a block as keep their inputs within a third of L2, so that every panel of weights is used on all.
-  long block = 256 * 1024 / (s.sh * wp * s.C * (long)sizeof(typename AElem<D>::type) + 1);
+  // As many image rows a block as keep their inputs within a quarter of L2, so that every panel of weights is used on all.
+  long block = kL2Bytes / 4 / (s.sh * wp * s.C * (long)sizeof(typename AElem<D>::type) + 1);
   if (block < 1) block = 1;
   const long rows = s.N * s.OH;
   const int threads = (double)rows * s.OW * s.OC * s.K() < kWorthThread<D> ? 1 : pool.size();

@@ -98,8 +98,8 @@ struct OutHint {
   }
 };
 
-// Budgets for an L2 of 1 MB: a block of A, the panel of B that passes by it and the next panel, which is fetched meanwhile.
-constexpr long kBlockBytes = 448 * 1024;
+// Budgets of L2: a block of A, the panel of B that passes by it and the next panel, which is fetched meanwhile.
+constexpr long kBlockBytes = kL2Bytes / 16 * 7;
 constexpr long kTileBlockBytes = 768 * 1024;  // processors with AMX have an L2 of 2 MB; depths of 2048 and more want 128 rows
 constexpr long kChunkUnits = 1024;      // K is cut into chunks of about this many units once it is more than twice as long
 constexpr long kChunkPanels = 16;       // panels whose sums wait between chunks

@@ -17,6 +17,25 @@ typedef uint32_t unit32 __attribute__((may_alias, aligned(1)));
 typedef float unitf __attribute__((may_alias, aligned(1)));
 typedef double unitd __attribute__((may_alias, aligned(1)));
 
+// Keeps a vector in its register. Left alone, g++ makes it a memory operand of every multiply-add that uses it: twelve loads of 64
+// bytes for eight multiply-adds in a tile of four rows, which then takes 11 cycles in place of 8. Tall tiles of 32 registers have time for
+// that; those of 16 load 18 vectors for 12 multiply-adds (Zen 3, 128x768x768 on one core: 84 -> 88 GFLOP/s).
+GH_INLINE void in_register([[maybe_unused]] vf &x) {
+#if defined(GH_AVX512) || defined(GH_AVX2)
+  __asm__("" : "+v"(x.v));
+#endif
+}
+GH_INLINE void in_register([[maybe_unused]] vi &x) {
+#if defined(GH_AVX512) || defined(GH_AVX2)
+  __asm__("" : "+v"(x.v));
+#endif
+}
+GH_INLINE void in_register([[maybe_unused]] vd &x) {
+#if defined(GH_AVX512) || defined(GH_AVX2)
+  __asm__("" : "+v"(x.lo), "+v"(x.hi));
+#endif
+}
+
 // How one unit of A (broadcast) and a vector of units of B are multiplied and added. kVectors: those of a packed panel of B.
 struct DotF32 {
   typedef float Elem;
@@ -171,6 +190,12 @@ constexpr int kMaxRows = 12;
 #else
 constexpr int kMaxRows = 6;
 #endif
+// What blocks count on of a core's second cache. Processors without AVX-512 mostly have less than those with: Zen 2 and 3 512 KB.
+#if defined(GH_AVX2)
+constexpr long kL2Bytes = 512 << 10;
+#else
+constexpr long kL2Bytes = 1 << 20;
+#endif
 constexpr int kPanelVectors = 2;
 constexpr int NR = kPanelVectors * W;  // columns of a packed panel of B, of units of 32 bits
 template <class D>
@@ -185,24 +210,6 @@ constexpr double kWorthThread = 40000.0 * D::kPer * (kTiled<D> ? 8 : 1);
 // over as many sets as make 8.
 constexpr int micro_sets(int mr, int nv) { return mr * nv >= 8 ? 1 : 8 / (mr * nv); }
 constexpr int micro_unroll(int mr, int nv) { return mr * nv < 8 ? micro_sets(mr, nv) : mr * nv >= 16 ? 2 : 4; }
-
-// Keeps a vector in its register. Left alone, g++ makes it a memory operand of every multiply-add that uses it: twelve loads of 64
-// bytes for eight multiply-adds in a tile of four rows, which then takes 11 cycles in place of 8. Tall tiles have time for that.
-GH_INLINE void in_register([[maybe_unused]] vf &x) {
-#if defined(GH_AVX512) || defined(GH_AVX2)
-  __asm__("" : "+v"(x.v));
-#endif
-}
-GH_INLINE void in_register([[maybe_unused]] vi &x) {
-#if defined(GH_AVX512) || defined(GH_AVX2)
-  __asm__("" : "+v"(x.v));
-#endif
-}
-GH_INLINE void in_register([[maybe_unused]] vd &x) {
-#if defined(GH_AVX512) || defined(GH_AVX2)
-  __asm__("" : "+v"(x.lo), "+v"(x.hi));
-#endif
-}
 
 // Lines that a round can fetch. Winograd's weights of bytes are read by 9 to 16 rows and may come from memory: 256x14x14 takes 429 us with the
 // processor's own fetching, 358 with four lines a round (one core, 19 MB of weights in turns; 333 with 5 MB).
@@ -237,7 +244,7 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
     auto step = [&](int u, long ka, const char *bp) __attribute__((always_inline)) {
       auto b0 = D::loadb(bp);
       auto b1 = NV > 1 ? D::loadb(bp + kUnit * W) : b0;
-      if constexpr (MR > 1 && MR < 6) {
+      if constexpr (MR > 1 && (MR < 6 || kMaxRows == 6)) {
         in_register(b0);
         if constexpr (NV > 1) in_register(b1);
       }

@@ -70,7 +70,7 @@ struct WinoPlan {
   // Blocks of tiles by threads while the transformed image is the smaller part of what is read, else shared phases.
   bool by_tiles(int threads) const { return tiles >= 24L * threads; }
   long block() const {
-    long b = 640 * 1024 / (X * (ldv + ldm) * 4);
+    long b = kL2Bytes / 8 * 5 / (X * (ldv + ldm) * 4);
     return b < kMaxRows ? kMaxRows : b / kMaxRows * kMaxRows;
   }
   size_t panel_bytes() const { return (size_t)ku * NR * 4; }

@@ -13,7 +13,7 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 constexpr int kTapTile = kPanelVectors * W >= 32 ? 12 : 6;  // taps in registers, times two vectors of output channels
-constexpr long kGradBlockBytes = 256 << 10;                 // of the image and g together: half an L2 cache
+constexpr long kGradBlockBytes = kL2Bytes / 4;              // of the image and g together
 
 // Pixels of a block: whole images, or some rows of one. Distances are in elements.
 struct GradBlock {

@@ -152,8 +152,8 @@ inline void gemm_in_place(ThreadPool &pool, long M, long N, long K, const T *x, 
   const SerialPlan<D, RowsA<T>> plan(rows, K);
   const long np = panels<D>(N), blocks = (M + plan.block - 1) / plan.block;
   const int parts = (double)M * N * K < kWorthThread<D> ? 1 : pool.size();
-  // About 1 MB of panels at a time, so that they are in L2 when rows come to be multiplied: groups of 2 MB took 3 to 7 % more.
-  long group = (1 << 20) / (long)panel_bytes<D>(K);
+  // About as many panels at a time as L2 holds, so that they are in L2 when rows come to be multiplied: groups of 2 MB took 3 to 7 % more.
+  long group = kL2Bytes / (long)panel_bytes<D>(K);
   group = group < 4 ? 4 : group > kChunkPanels ? kChunkPanels : group;
   const long part_panels = (np + parts - 1) / parts, items = (part_panels + group - 1) / group;
   share_out<HeldBlock>(pool, parts, (int)items, [&](int part, int item, HeldBlock &held) {
