@@ -73,7 +73,7 @@ def check(m: Maker, steps: int = 1) -> list[str]:
 
 WHOLE = (
     "gh::TilesI8", "gh::depthwise_bytes", "gh::conv2d_winograd_bytes", "gh::conv_spread_bytes",
-    "gh::i8_conv_groups",
+    "gh::i8_conv(", "gh::i8_conv_groups",
 )  # fmt: skip
 
 

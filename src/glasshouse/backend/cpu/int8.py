@@ -201,7 +201,7 @@ def _conv(out: KernelText, tile: Tile) -> None:
     if image_of(tile).groups != 1:
         call = f"gh::i8_conv_groups(*ctx.pool, {shape}, {source}, {packed}"
     else:
-        call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
+        call = f"gh::i8_conv(*ctx.pool, {shape}, {source}, {packed}"
     hand_over_whole(out, tile, call, real)
 
 

@@ -73,6 +73,21 @@ def test_product(pool, kind: str, form: int, rng: np.random.Generator) -> None:
             close(out, want, k, 2e-7)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 12, 31])
+def test_bytes_at_their_ends_are_exact(pool, rows: int) -> None:
+    """Two products of 255 and -128 leave 16 bits, in which instructions for bytes may saturate."""
+    lib, handle = pool
+    depth, columns = 512, 40  # sums stay below 2^24, which float32 holds
+    a = np.full((rows, depth), 255, np.uint8)
+    b = np.full((depth, columns), -128, np.int8)
+    b[:, 1::2] = 127
+    b[1::2, 2::4] = 127  # neighbours along the depth of two signs
+    bias, out = np.zeros(columns, np.float32), np.full((rows, columns), np.nan, np.float32)
+    sizes = longs(rows, columns, depth)
+    lib.product_i8(handle, 0, *sizes, p(a), p(b), 0, p(bias), p(out))
+    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
+
+
 @pytest.mark.parametrize("form", [0, 1, 2])
 def test_float64(pool, form: int, rng: np.random.Generator) -> None:
     """To 1e-14 of the sum of absolute products; form 1: A by columns, 2: every second of B."""

@@ -10,7 +10,7 @@ static void product(void* pool, int form, long M, long N, long K, const TA* A, c
   long rs = b_transposed ? 1 : N, cs = b_transposed ? K : 1;
   void* work = malloc(packed_b_bytes<D>(K, N) + 64);
   auto epi = [=](long r, long c, auto x, auto t) {
-    if constexpr (D::kPer == 4) store(C + r * N + c, to_float(x) + load(bias + c, t), t);
+    if constexpr (__is_same(typename D::Acc, vi)) store(C + r * N + c, to_float(x) + load(bias + c, t), t);
     else store(C + r * N + c, x + load(bias + c, t), t);
   };
   if (form == 0) {

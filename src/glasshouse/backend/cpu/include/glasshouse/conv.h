@@ -149,9 +149,10 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
 template <class D>
 constexpr bool conv_can_be_direct(const ConvShape &s) {
   const int per = D::kPer;
-  if (s.groups > 1) return per == 4 && !kTiled<D> && s.cg() % per == 0 && s.kh * s.kw <= 64;
+  constexpr bool bytes = __is_same(typename D::Out, int32_t);
+  if (s.groups > 1) return bytes && !kTiled<D> && s.cg() % per == 0 && s.kh * s.kw <= 64;
   return s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 &&
-         (per == 4 || (s.sw * s.C % per == 0 && s.padded_w() * s.C % per == 0)) && s.W_in * s.C % per == 0;
+         (bytes || (s.sw * s.C % per == 0 && s.padded_w() * s.C % per == 0)) && s.W_in * s.C % per == 0;
 }
 template <class D>
 constexpr bool conv_prefers_direct(const ConvShape &s) {

@@ -2,7 +2,7 @@
 //
 // Contract
 // - A "unit" is what one lane multiplies at a time, kBytes long: 32 bits along K (one float32, two bf16, or four 8-bit integers, A
-//   unsigned and B signed), or one float64, whose vectors take two registers (kRegisters). B is a panel of NV * W columns: unit k of column j stands at b[k * ldb + j]. A's row r, unit k stands at a[r * lda + k].
+//   unsigned and B signed; without AVX-512 two of them, widened), or one float64, whose vectors take two registers (kRegisters). B is a panel of NV * W columns: unit k of column j stands at b[k * ldb + j]. A's row r, unit k stands at a[r * lda + k].
 // - K may come in segments: segment s starts at a + offset[s] and is `len` units long (convolution taps); B runs on.
 // - The sums go to `out` (row stride ldo elements), added to what is there when `accumulate`; epilogues read them
 //   from L1. Storing and loading the tile once costs 2 * MR * NV moves against MR * NV * K multiply-adds.
@@ -78,41 +78,6 @@ struct DotBF16 {
   }
 };
 
-// Even and odd bytes as 16-bit integers, two products and their sum an instruction: exact, while products of bytes summed in 16
-// bits (maddubs) would saturate.
-#define GH_BYTES(T, P, X)                                                                                                   \
-    T x = (T)a.v, y = (T)b.v;                                                                                               \
-    T even = P##_madd_epi16(P##_and_##X(x, P##_set1_epi16(255)), P##_srai_epi16(P##_slli_epi16(y, 8), 8));                  \
-    T odd = P##_madd_epi16(P##_srli_epi16(x, 8), P##_srai_epi16(y, 8));                                                     \
-    return (ni)P##_add_epi32((T)c.v, P##_add_epi32(even, odd));
-struct DotI8 {
-  typedef int8_t Elem;
-  typedef vi Acc;
-  typedef int32_t Out;
-  static constexpr int kPer = 4, kBytes = 4, kVectors = 2, kRegisters = 1;
-  GH_INLINE static vi zero() { return vi(0); }
-  GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
-  GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
-  GH_INLINE static vi dot(vi a, vi b, vi c) {
-#if defined(GH_VNNI)
-    return (ni)_mm512_dpbusd_epi32((__m512i)c.v, (__m512i)a.v, (__m512i)b.v);
-#elif defined(GH_AVX512)
-    GH_BYTES(__m512i, _mm512, si512)
-#elif defined(GH_AVX2)
-    GH_BYTES(__m256i, _mm256, si256)
-#elif defined(__SSE2__)
-    GH_BYTES(__m128i, _mm, si128)
-#else
-    GH_UNROLL for (int i = 0; i < 4; i++) {
-      vi x = shift_right_logical(a, 8 * i) & vi(255), y = (b << (24 - 8 * i)) >> 24;
-      c = c + x * y;
-    }
-    return c;
-#endif
-  }
-};
-#undef GH_BYTES
-
 // Pairs of 16-bit integers; sums of 32 bits that go round where they are too large, so that what is made of them is right modulo 2^32.
 struct DotI16 {
   typedef int16_t Elem;
@@ -128,7 +93,10 @@ struct DotI16 {
 #elif defined(GH_AVX512)
     return c + vi((ni)_mm512_madd_epi16((__m512i)a.v, (__m512i)b.v));
 #elif defined(GH_AVX2)
-    return c + vi((ni)_mm256_madd_epi16((__m256i)a.v, (__m256i)b.v));
+    // g++ would add up the products of several units first, and keep them all: 46 G products a second in place of 98.
+    c = c + vi((ni)_mm256_madd_epi16((__m256i)a.v, (__m256i)b.v));
+    in_register(c);
+    return c;
 #elif defined(__SSE2__)
     return c + vi((ni)_mm_madd_epi16((__m128i)a.v, (__m128i)b.v));
 #else
@@ -136,6 +104,34 @@ struct DotI16 {
 #endif
   }
 };
+
+#if defined(GH_AVX512)
+// Without VNNI: even and odd bytes as 16-bit integers, two products and their sum an instruction: exact, while products of bytes summed in
+// 16 bits (maddubs) would saturate.
+struct DotI8 {
+  typedef int8_t Elem;
+  typedef vi Acc;
+  typedef int32_t Out;
+  static constexpr int kPer = 4, kBytes = 4, kVectors = 2, kRegisters = 1;
+  GH_INLINE static vi zero() { return vi(0); }
+  GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
+  GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
+  GH_INLINE static vi dot(vi a, vi b, vi c) {
+#if defined(GH_VNNI)
+    return (ni)_mm512_dpbusd_epi32((__m512i)c.v, (__m512i)a.v, (__m512i)b.v);
+#else
+    __m512i x = (__m512i)a.v, y = (__m512i)b.v;
+    __m512i even = _mm512_madd_epi16(_mm512_and_si512(x, _mm512_set1_epi16(255)), _mm512_srai_epi16(_mm512_slli_epi16(y, 8), 8));
+    __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(x, 8), _mm512_srai_epi16(y, 8));
+    return (ni)_mm512_add_epi32((__m512i)c.v, _mm512_add_epi32(even, odd));
+#endif
+  }
+};
+#else
+// Narrower vectors multiply bytes as pairs of 16 bits, to which both operands are widened as they are packed: exact, and as many products an
+// instruction as of bytes, whose sums in 16 bits (maddubs, then madd) would saturate. Widened in each tile they took 2.5 times as long (Zen 3).
+struct DotI8 : DotI16 {};
+#endif
 
 // The same on AMX tiles (gemm_tiles.h) where there are any. Fewer rows than kTilesFrom are computed in registers: 2 rows of
 // 1024x1024 take 142 GFLOP/s on tiles and 66 in registers, one row is as fast as the weights are read.

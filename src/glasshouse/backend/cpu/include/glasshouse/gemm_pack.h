@@ -27,9 +27,20 @@ constexpr long panel_bytes(long K) { return units<D>(K) * kColumns<D> * D::kByte
 template <class D>
 constexpr size_t packed_b_bytes(long K, long N) { return (size_t)panels<D>(N) * panel_bytes<D>(K); }
 
+// Bytes as 16-bit integers.
+template <class T>
+inline void widen_bytes(const T *s, int16_t *d, long n) {
+  typedef T bytes __attribute__((vector_size(2 * W), aligned(1), may_alias));
+  typedef int16_t shorts __attribute__((vector_size(4 * W), aligned(1), may_alias));
+  long i = 0;
+  for (; i + 2 * W <= n; i += 2 * W) *(shorts *)(d + i) = __builtin_convertvector(*(const bytes *)(s + i), shorts);
+  for (; i < n; i++) d[i] = s[i];
+}
+
 template <class To, class From>
 GH_INLINE void convert_row(const From *s, To *d, long n) {
   if constexpr (sizeof(To) == sizeof(From) && sizeof(To) != 4) memcpy(d, s, (size_t)n * sizeof(To));
+  else if constexpr (sizeof(To) == 2 && sizeof(From) == 1) widen_bytes(s, d, n);
   else for_each_vector(n, [&](long i, auto t) { store(d + i, load(s + i, t), t); });
 }
 
@@ -138,7 +149,7 @@ inline void pack_b_parallel(ThreadPool &pool, const T *src, long rs, long cs, lo
                [&](long b, long e) { pack_b_panels<D>(src, rs, cs, K, N, out, b, e); });
 }
 
-// Activations of an int8 product are unsigned.
+// Activations of an int8 product are unsigned, unless they are widened.
 template <class D>
 struct AElem { typedef typename std::conditional<D::kPer == 4, uint8_t, typename D::Elem>::type type; };
 

@@ -235,18 +235,38 @@ inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, lo
   }
 }
 
+// A convolution over an image that is padded already, or needs no padding. Tiles that read it in place may need it widened.
+template <class Epi>
+inline void i8_conv(ThreadPool &pool, const ConvShape &s, const uint8_t *x, const void *packed, Epi &&epi) {
+  typedef typename AElem<TilesI8>::type E;
+  if constexpr (sizeof(E) > 1) {
+    if (conv_way<TilesI8>(s) == ConvWay::kDirect) {
+      const long rows = s.N * s.H, row = s.W_in * s.C;
+      E *wide = (E *)scratch<7>((size_t)(rows * row) * sizeof(E));
+      parallel_for(pool, rows, row_grain(row), [&](long begin, long end) { convert_row(x + begin * row, wide + begin * row, (end - begin) * row); });
+      conv2d<TilesI8>(pool, s, (const E *)wide, packed, nullptr, epi);
+      return;
+    }
+  }
+  conv2d<TilesI8>(pool, s, x, packed, nullptr, epi);
+}
+
 // A convolution in groups over an image that is padded already, or needs no padding; weights of `i8_conv_pack`. Groups that were taken together
 // fill whole vectors, or no power of two: they are not taken for groups that lanes hold.
 template <class Epi>
 inline void i8_conv_groups(ThreadPool &pool, const ConvShape &s, const uint8_t *x, const void *packed, Epi &&epi) {
   if (lanes_hold_groups(s)) grouped_bytes(pool, s, x, packed, epi);
-  else conv2d<TilesI8>(pool, s, x, packed, nullptr, epi);
+  else i8_conv(pool, s, x, packed, epi);
 }
 
 GH_INLINE void i8_move_up(const int8_t *s, uint8_t *d, long n) {
   for (long i = 0; i < n; i++) d[i] = (uint8_t)(s[i] ^ 0x80);
 }
 GH_INLINE void i8_move_up(const uint8_t *s, uint8_t *d, long n) { memcpy(d, s, (size_t)n); }
+inline void i8_move_up(const int8_t *s, int16_t *d, long n) {
+  widen_bytes(s, d, n);
+  for (long i = 0; i < n; i++) d[i] = (int16_t)(d[i] + 128);
+}
 
 struct SignedRowsA {
   static constexpr bool kDirect = false, kChunks = true;

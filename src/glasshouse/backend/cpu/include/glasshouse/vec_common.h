@@ -37,6 +37,11 @@ GH_INLINE vf scale2_from(float least, vf y, vf x, vf n) { return scale2(select(y
 GH_MEM(int8_t)
 GH_MEM(uint8_t)
 #undef GH_MEM
+template <class R>
+GH_INLINE void store(int16_t *p, vf x, R t) {  // whole numbers that 16 bits hold
+  const vi whole = to_int(x);
+  for (int i = 0; i < t.n; i++) p[i] = (int16_t)whole.v[i];
+}
 
 // Tree order: lane i meets lane i + h for h = W/2, W/4, ... 1.
 #define GH_REDUCE(name, a_op_b)                    \

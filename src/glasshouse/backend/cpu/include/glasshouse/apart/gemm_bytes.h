@@ -36,16 +36,17 @@ inline void pack_bytes(const T *src, long rs, long cs, long K, long N, char *out
     const T *s = src + j * NR * cs;
     int8_t *o = (int8_t *)out + (size_t)j * panel_bytes<D>(K);
     if (n < NR) memset(o, 0, (size_t)panel_bytes<D>(K));
-    if (cs == 1) {  // four rows at a time, a byte of each
+    constexpr int per = D::kPer;
+    if (cs == 1) {  // the rows of a unit at a time, a number of each
       for_each_vector(n, [&](long c, auto t) __attribute__((always_inline)) {
         vi sum(0);
         for (long k = 0; k < ku; k++) {
           vi unit(0);
-          GH_UNROLL for (int i = 0; i < 4; i++) {
-            if (k * 4 + i >= K) continue;
-            const vi value = load_int(s + (k * 4 + i) * rs + c, t) - vi(down);
+          GH_UNROLL for (int i = 0; i < per; i++) {
+            if (k * per + i >= K) continue;
+            const vi value = load_int(s + (k * per + i) * rs + c, t) - vi(down);
             sum = sum + value;
-            unit = unit | ((value & vi(255)) << (8 * i));
+            unit = unit | ((value & vi(per == 4 ? 0xff : 0xffff)) << (32 / per * i));
           }
           store((int32_t *)(o + (k * NR + c) * 4), unit, t);
         }
@@ -65,6 +66,10 @@ inline void pack_bytes(const T *src, long rs, long cs, long K, long N, char *out
           bytes = line;
         }
         sum += byte_sum(bytes, left);
+        if constexpr (per == 2) {
+          for (long k = 0; k < left; k++) ((int16_t *)o)[((k0 + k) / 2 * NR + c) * 2 + k % 2] = (int16_t)(bytes[k] - down);
+          continue;
+        }
         long k = 0;
         for (; k + 4 <= left; k += 4) {
           uint32_t unit;
