@@ -23,7 +23,7 @@ from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.late_array import SMALLEST, LateArray
 
 _LEAST = 64  # rows and columns: filling up to panels of 32 then takes less than half as much again
-_KINDS = ("panels",)  # forms that hold each element once, as it was or wider
+_KINDS = ("panels", "narrow_panels")  # forms that hold each element once, as it was or wider
 _TYPES = (float32, float64, bfloat16, float16)
 _DIGIT = 8  # bits: numbers up to 256 are exact in every type
 

@@ -57,3 +57,25 @@ def test_values_and_routines(dtype: torch.dtype, case: int) -> None:
     got = torch.as_tensor(compiled(*inputs))
     assert got.dtype is dtype
     assert (got.double() - want).abs().max() <= TOLERANCE[dtype] * want.abs().max()
+
+
+class Shared(nn.Module):
+    """A weight that few rows meet and many: one of both may read it widened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(96, 96)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return self.layer(x), self.layer(y)
+
+
+def test_bfloat16_weights_of_few_rows_and_of_many() -> None:
+    torch.manual_seed(0)
+    module = Shared().bfloat16()
+    inputs = [torch.randn(rows, 96).bfloat16() for rows in (2, 33)]
+    compiled = gh.compile(module, *inputs, take_weights=True)
+    want = copy.deepcopy(module).double()(*(x.double() for x in inputs))
+    for got, exact in zip(compiled(*inputs), want, strict=True):
+        error = (torch.as_tensor(got).double() - exact).abs().max()
+        assert error <= 5e-3 * exact.abs().max()

@@ -11,7 +11,7 @@ from glasshouse.backend.cpu.conv_any import conv_any
 from glasshouse.backend.cpu.few_channels import few_channels, few_filters
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.int8 import int8_conv
-from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot
+from glasshouse.backend.cpu.recipe import WINOGRAD_PART, Recipe, dot_parts, with_dot
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
 from glasshouse.backend.cpu.winograd import suits_winograd
@@ -167,7 +167,7 @@ def _recipe(tile: Tile) -> Recipe:
     used, size = _products(tile)
     if size:
         stored = tile.operands[0].element.dtype
-        return Recipe((DOT_PART[used], WINOGRAD_PART[size, stored]), 0.4)
+        return Recipe((*dot_parts(used), WINOGRAD_PART[size, stored]), 0.4)
     static = image_of(tile).smallest.is_static
     return with_dot(used, 0.4, "-O2") if static else with_dot(used, 0.9)
 

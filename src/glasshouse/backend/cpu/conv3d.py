@@ -12,7 +12,7 @@ from typing import Any
 
 from glasshouse.backend.cpu.conv import WINOGRAD_TILE, conv
 from glasshouse.backend.cpu.conv_grad import conv_weight_grad
-from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe
+from glasshouse.backend.cpu.recipe import WINOGRAD_PART, Recipe, dot_parts
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
 from glasshouse.backend.cpu.spread import HEADER as TRANSPOSED_HEADER
@@ -220,7 +220,7 @@ def _weight_grad(out: KernelText, tile: Tile) -> None:
 
 def _recipe(tile: Tile) -> Recipe:
     dtype = tile.operands[0].element.dtype
-    parts: tuple[str, ...] = (DOT_PART[dtype],)
+    parts = dot_parts(dtype)
     if tile.variant in WINOGRAD_TILE:
         parts = (*parts, WINOGRAD_PART[WINOGRAD_TILE[tile.variant], dtype])
     return Recipe(parts, 0.9, headers=(_HEADER, "depthwise_grad.h", TRANSPOSED_HEADER))

@@ -17,6 +17,7 @@ from glasshouse.backend.cpu.blocking import (
     product_problem,
 )
 from glasshouse.backend.cpu.int8 import int8_matmul
+from glasshouse.backend.cpu.processor import widens_bfloat16
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import (
@@ -44,6 +45,7 @@ from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import view_of, whole
 
 GEMM, IN_PLACE, BATCHED = "gemm", "gemm_in_place", "gemm_batched"
+PANELS, NARROW_PANELS = "panels", "narrow_panels"
 _TYPES = (float32, float64, bfloat16, float16)
 _FEW, _MANY = 4, 64  # rows: up to few nothing is packed, from many on packing is below 10 %
 _FLOATS = 128  # rows, of float32
@@ -145,7 +147,10 @@ def _gemm_needs(tile: Tile) -> Needs:
     depth, columns = _depth(tile), tile.shape[-1]
     if right.constant:
         dtype = right.element.dtype
-        form = Form(buffer_of(right), "panels", dtype, (*_steps(tile), depth, columns), True)
+        rows = tile.variables[0].extent
+        few = dtype is bfloat16 and isinstance(rows, int) and rows <= _FEW and widens_bfloat16()
+        kind = NARROW_PANELS if few else PANELS
+        form = Form(buffer_of(right), kind, dtype, (*_steps(tile), depth, columns), True)
         return (form,), ()
     # Columns rounded up to a panel of 32, depth to a unit of 4; halves lie there as float32.
     width = max(right.element.dtype.itemsize, 4)
@@ -161,7 +166,7 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     sizes = ", ".join(size_text(x.extent) for x in tile.variables)
     given = f"(*ctx.pool, {sizes}, {depth}, {first}"
     if tile.forms:
-        kind = dot_kind(dtype, on_tiles(tile.variant))
+        kind = dot_kind(dtype, on_tiles(tile.variant), _is_narrow(tile.forms[0]))
         call = f"gh::gemm<{kind}>{given}, {out.form(tile.forms[0])}"
     else:
         steps = ", ".join(map(size_text, _steps(tile)))
@@ -198,18 +203,23 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
     hand_over(out, tile, call)
 
 
+def _is_narrow(form: Form) -> bool:
+    return form.kind == NARROW_PANELS
+
+
 def _panels(form: Form) -> str:
     sizes = ", ".join(map(size_text, form.attrs))
-    return f"gh::pack_b_parallel<{dot_kind(form.dtype)}>(threads, source, {sizes}, out);"
+    kind = dot_kind(form.dtype, narrow=_is_narrow(form))
+    return f"gh::pack_b_parallel<{kind}>(threads, source, {sizes}, out);"
 
 
 def _panel_bytes(form: Form) -> str:
     sizes = ", ".join(map(size_text, form.attrs[2:]))
-    return f"gh::packed_b_bytes<{dot_kind(form.dtype)}>({sizes})"
+    return f"gh::packed_b_bytes<{dot_kind(form.dtype, narrow=_is_narrow(form))}>({sizes})"
 
 
 def _gemm_recipe(tile: Tile) -> Recipe:
-    if tile.forms:  # packed as they are: no bfloat16 is widened
+    if tile.forms:
         return with_dot(tile.operands[0].element.dtype, 0.2, headers=headers(tile.variant))
     return dot_recipe(0.2, headers(tile.variant))(tile)
 
@@ -219,4 +229,4 @@ ROUTINES = {
     IN_PLACE: Routine(_gemm_in_place, recipe=dot_recipe(0.5, ("weights_in_place.h",))),
     BATCHED: Routine(_gemm_batched, recipe=dot_recipe(0.2)),
 }
-FORMS = {"panels": FormSpelling(_panels, _panel_bytes)}
+FORMS = {kind: FormSpelling(_panels, _panel_bytes) for kind in (PANELS, NARROW_PANELS)}

@@ -40,6 +40,12 @@ def has_tiles() -> bool:
     return AMX[0] in processor_features()
 
 
+def widens_bfloat16() -> bool:
+    """Whether constant bfloat16 weights are held as float32, because this processor takes as long
+    to widen them in each register tile as to multiply them. Those with wide vectors keep them."""
+    return "avx512f" not in processor_features()
+
+
 def _tiles_permitted() -> bool:
     """Ask the system for tiles, once for the process and its children; old systems know none, and
     it refuses where a signal handler's stack is too small for them."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.base import GeneratedSource
+from glasshouse.backend.cpu.processor import widens_bfloat16
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8, int16
 
 WINOGRAD_PART = {
@@ -43,11 +44,18 @@ class Recipe:
     shared_seconds: float = 0.0
 
 
+def dot_parts(dtype: DType) -> tuple[str, ...]:
+    """Of a routine that multiplies elements of a type, which may be widened before."""
+    if dtype is bfloat16 and widens_bfloat16():
+        return DOT_PART[float32], DOT_PART[bfloat16]
+    return (DOT_PART[dtype],)
+
+
 def with_dot(
     dtype: DType, seconds: float, level: str = "-O3", headers: tuple[str, ...] = ()
 ) -> Recipe:
     """Of a routine that multiplies elements of a type."""
-    return Recipe((DOT_PART[dtype],), seconds, level, headers)
+    return Recipe(dot_parts(dtype), seconds, level, headers)
 
 
 @dataclass(frozen=True)

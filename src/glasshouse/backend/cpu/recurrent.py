@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.backend.cpu.matmul import FORMS as PANELS
-from glasshouse.backend.cpu.recipe import DOT_PART, Recipe
+from glasshouse.backend.cpu.recipe import Recipe, dot_parts
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
@@ -77,7 +77,7 @@ def _grad(out: KernelText, tile: Tile) -> None:
 
 
 def _of_type(tile: Tile) -> Recipe:
-    return Recipe((DOT_PART[tile.dtype],), 0.6, headers=(_HEADER,))
+    return Recipe(dot_parts(tile.dtype), 0.6, headers=(_HEADER,))
 
 
 def _pack(form: Form) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.recipe import DOT_PART, Recipe
+from glasshouse.backend.cpu.processor import widens_bfloat16
+from glasshouse.backend.cpu.recipe import Recipe, dot_parts
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
@@ -65,9 +66,12 @@ _DOT = {
 _IN_REGISTERS = {bfloat16: "gh::DotBF16", int8: "gh::DotI8"}
 
 
-def dot_kind(dtype: DType, tiles: bool = True) -> str:
+def dot_kind(dtype: DType, tiles: bool = True, narrow: bool = False) -> str:
     """The kind of multiply-add with which products of a type are computed; `tiles`: on AMX tiles
-    where the machine has them."""
+    where the machine has them; `narrow`: of bfloat16 on any machine, for few rows, which take as
+    long as reading the weights does."""
+    if dtype is bfloat16 and not narrow and widens_bfloat16():
+        return _DOT[float32]
     return _DOT[dtype] if tiles else _IN_REGISTERS.get(dtype, _DOT[dtype])
 
 
@@ -81,7 +85,8 @@ def dot_recipe(seconds: float, headers: tuple[str, ...] = ()) -> Callable[[Tile]
 
     def recipe(tile: Tile) -> Recipe:
         dtype = tile.operands[0].element.dtype
-        types = (float32, dtype) if dtype is bfloat16 else (dtype,)
-        return Recipe(tuple(DOT_PART[t] for t in types), seconds, headers=headers)
+        passing = dot_parts(float32) if dtype is bfloat16 else ()
+        parts = tuple(dict.fromkeys((*passing, *dot_parts(dtype))))
+        return Recipe(parts, seconds, headers=headers)
 
     return recipe
