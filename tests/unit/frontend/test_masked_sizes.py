@@ -70,3 +70,23 @@ def test_another_backend_breaks_there() -> None:
     with torch.no_grad():
         torch.testing.assert_close(other(x, w), by_halves(x, w))
     assert len(graphs) > 1
+
+
+def test_a_loop_over_a_list_of_what_data_say() -> None:
+    """How long the list is only data say: the graph breaks there, and Python runs the loop."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    experts = [torch.randn(4, 4) for _ in range(5)]
+
+    def mixture(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        for number in (torch.bincount(chosen, minlength=5) > 0).nonzero().flatten().tolist():
+            rows = torch.where(chosen == number)[0]
+            out.index_add_(0, rows, x[rows] @ experts[number])
+        return out
+
+    run = torch.compile(mixture, backend="glasshouse")
+    with torch.no_grad():
+        for chosen in ([1, 1, 3], [0, 2, 4], [2, 2, 2]):
+            x, places = torch.randn(3, 4), torch.tensor(chosen)
+            torch.testing.assert_close(run(x, places), mixture(x, places))

@@ -9,6 +9,7 @@ one graph with its gradient, where the break leaves the loop to PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -19,4 +20,9 @@ from glasshouse.frontend.torch.dynamo_settings import set_while_captured
 def capture_masked_sizes(backend: Callable[..., Any]) -> None:
     """Capture them whenever Dynamo works for this backend without gradients, from now on."""
     setting = "capture_dynamic_output_shape_ops"
-    set_while_captured(backend, setting, lambda _: not torch.is_grad_enabled())
+    set_while_captured(backend, setting, _sizes_may_be_data)
+
+
+def _sizes_may_be_data(code: CodeType | None) -> bool:
+    makes_lists = code is not None and "tolist" in code.co_names
+    return not (torch.is_grad_enabled() or makes_lists)
