@@ -19,7 +19,7 @@ from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.cuda.started import REMEMBERED, StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
-from glasshouse.backend.cuda.ways import Way, file_of, read, timed, write
+from glasshouse.backend.cuda.ways import Succession, file_of, read, timed, write
 from glasshouse.errors import LibraryRefused
 
 Array = np.ndarray[Any, Any]
@@ -84,8 +84,8 @@ class Loaded:
         self._owned = owned
         self._graphs: dict[Any, list[StepGraph]] = {}
         self._moving: dict[Any, StartedSteps] = {}  # where memory is another in every run
-        self._ways: dict[Any, Way] = {}  # by range of steps and sizes
-        self.timed: dict[Way, float] = {}  # seconds of a whole run in each way
+        self._ways: dict[Any, Succession] = {}  # by range of steps and sizes
+        self.timed: dict[Succession, float] = {}  # seconds of a whole run in each way
         self.last: Started | None = None  # that was launched; None: nothing was to be done
         self._counters, self._counter_count = 0, 0
         self._layout()
@@ -157,8 +157,8 @@ class Loaded:
         file = file_of(self.device, self._program, where)
         seconds = read(file)
         if seconds is None:
-            started: dict[Way, Started] = {}
-            for way in Way:
+            started: dict[Succession, Started] = {}
+            for way in Succession:
                 run = self.start(table, arena, sizes, 0, steps, way=way)
                 if run is None:
                     return
@@ -180,7 +180,7 @@ class Loaded:
         begin: int,
         end: int,
         timed: bool = False,
-        way: Way | None = None,
+        way: Succession | None = None,
     ) -> Started | None:
         """Fill in the arguments and launch the graph of a range of steps."""
         self.device.enter()
@@ -197,7 +197,7 @@ class Loaded:
             self._encode_maps(known)
         where = (begin, end, tuple(numbers))
         if way is None:
-            usual = Way.OVERLAPPING if os.environ.get(_OVERLAPS) == "1" else Way.APART
+            usual = Succession.OVERLAPPING if os.environ.get(_OVERLAPS) == "1" else Succession.APART
             way = self._ways.get(where, usual)
         key = (where, timed, way)
         graph = self.last = self._graph(key, known, begin, end)
@@ -232,7 +232,7 @@ class Loaded:
             oldest = next(iter(self._graphs))
             self._graphs.pop(oldest)
             self._moving.pop(oldest, None)
-        overlapping = way is Way.OVERLAPPING and self.device.capability >= OVERLAP
+        overlapping = way is Succession.OVERLAPPING and self.device.capability >= OVERLAP
         graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
         for free, handle in graph.handles():

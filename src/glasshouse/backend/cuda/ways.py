@@ -24,7 +24,7 @@ take slices of its time, and an MLP of 512 rows was found 6 % faster without ove
 slower. Of one of 1024 rows, which 40 turns take 7 ms, overlap brings 3 to 5 %."""
 
 
-class Way(Enum):
+class Succession(Enum):
     """How the nodes of a graph follow one another."""
 
     APART = "nodes"
@@ -38,7 +38,7 @@ class Startable(Protocol):
         """Start it once more."""
 
 
-def timed(device: Gpu, started: Mapping[Way, Startable]) -> dict[Way, float]:
+def timed(device: Gpu, started: Mapping[Succession, Startable]) -> dict[Succession, float]:
     """Seconds of a run in each way, the least of some turns; all have been started once."""
     seconds = dict.fromkeys(started, float("inf"))
     spent, replays = 0.0, 1  # the first turn tells how long a run is
@@ -63,17 +63,19 @@ def file_of(device: Gpu, program: str, where: Any) -> Path:
     return made_cache_folder() / f"ways-{key}.json"
 
 
-def read(file: Path) -> dict[Way, float] | None:
+def read(file: Path) -> dict[Succession, float] | None:
     """What is known; None where nothing is."""
     try:
         if not file.exists():
             fetch(file)
-        found = {Way(name): float(spent) for name, spent in json.loads(file.read_text()).items()}
+        found = {
+            Succession(name): float(spent) for name, spent in json.loads(file.read_text()).items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return found if found.keys() == set(Way) else None
+    return found if found.keys() == set(Succession) else None
 
 
-def write(file: Path, seconds: Mapping[Way, float]) -> None:
+def write(file: Path, seconds: Mapping[Succession, float]) -> None:
     write_whole(file, json.dumps({way.value: spent for way, spent in seconds.items()}))
     publish(file)

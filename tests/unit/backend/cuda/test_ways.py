@@ -13,17 +13,17 @@ from torch import nn
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.backend.cuda import loaded, ways
-from glasshouse.backend.cuda.ways import Way
+from glasshouse.backend.cuda.ways import Succession
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[set[Way]]:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[set[Succession]]:
     """The ways that were timed, of each program that was; overlap wins."""
-    seen: list[set[Way]] = []
+    seen: list[set[Succession]] = []
 
-    def timed(_: Any, started: Mapping[Way, Any]) -> dict[Way, float]:
+    def timed(_: Any, started: Mapping[Succession, Any]) -> dict[Succession, float]:
         seen.append(set(started))
-        return {Way.APART: 2e-6, Way.OVERLAPPING: 1e-6}
+        return {Succession.APART: 2e-6, Succession.OVERLAPPING: 1e-6}
 
     monkeypatch.setattr(loaded, "timed", timed)
     monkeypatch.setattr(ways, "made_cache_folder", lambda: tmp_path)
@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[set[Way]]:
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch, asked: list[set[Way]]) -> Iterator[FakeCuda]:
+def cuda(monkeypatch: pytest.MonkeyPatch, asked: list[set[Succession]]) -> Iterator[FakeCuda]:
     with fake_cuda(monkeypatch) as fake:
         monkeypatch.delenv("GLASSHOUSE_OVERLAP")
         yield fake
@@ -56,13 +56,15 @@ def made(times: int, given: list[torch.Tensor]) -> gh.Module:
     return module
 
 
-def test_what_was_found_is_kept(cuda: FakeCuda, asked: list[set[Way]], tmp_path: Path) -> None:
+def test_what_was_found_is_kept(
+    cuda: FakeCuda, asked: list[set[Succession]], tmp_path: Path
+) -> None:
     given = [torch.randn(4, 8), torch.randn(8, 8)]
     first = made(1, given)
-    assert asked == [set(Way)]
+    assert asked == [set(Succession)]
     cuda.forget()
     module = made(1, given)
-    assert asked == [set(Way)], "not timed again"
+    assert asked == [set(Succession)], "not timed again"
     assert cuda.calls.count("cuGraphLaunch") == 1
     assert module.settled() == first.settled()
     assert module.settled()["seconds of nodes that overlap"] == "1e-06"
@@ -73,7 +75,7 @@ def test_what_was_found_is_kept(cuda: FakeCuda, asked: list[set[Way]], tmp_path:
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "no", '{"nodes": 1e-6}', '{"nodes": "x"}'])
 def test_what_cannot_be_read_is_timed_again(
-    cuda: FakeCuda, asked: list[set[Way]], tmp_path: Path, text: str
+    cuda: FakeCuda, asked: list[set[Succession]], tmp_path: Path, text: str
 ) -> None:
     given = [torch.randn(4, 8), torch.randn(8, 8)]
     made(1, given)
