@@ -159,9 +159,10 @@ def _bfloat16_bits(wide: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _float8_bits(wide: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Steps of the exponent that a value has, or of the least one, behind those of lesser ones."""
     fraction, bias, most = _FLOAT8_FORM[dtype]
-    size = np.minimum(np.abs(wide), np.float32(65536.0))  # more than any is
+    # More than any is, NaN too, of which NumPy's frexp warns on some processors (AVX2).
+    size = np.fmin(np.abs(wide), np.float32(65536.0))
     exponent = np.frexp(np.maximum(size, np.float32(2.0 ** (1 - bias))))[1] - 1
-    steps = np.rint(np.ldexp(np.nan_to_num(size), fraction - exponent)).astype(np.int32)
+    steps = np.rint(np.ldexp(size, fraction - exponent)).astype(np.int32)
     bits = np.minimum(steps + ((exponent + bias - 1) << fraction), most)
     bits = np.where(np.isnan(wide), 0x7F, bits)
     return (bits | np.where(np.signbit(wide), 0x80, 0)).astype(np.uint8)
