@@ -115,7 +115,11 @@ def test_inside_of_autocast_pytorch_runs_them():
     model = Read(nn.LSTM(WIDTH, HIDDEN))
     x = torch.randn(STEPS, BATCH, WIDTH)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        got, wanted = compiled(model)(x), model(x)
+        try:
+            wanted = model(x)
+        except RuntimeError as error:  # oneDNN's layer wants AVX-512
+            pytest.skip(f"eager PyTorch has no such layer on this processor: {error}")
+        got = compiled(model)(x)
     assert got.dtype is wanted.dtype
     assert_same(got.float(), wanted.float())
 
