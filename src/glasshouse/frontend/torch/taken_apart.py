@@ -47,5 +47,5 @@ def in_memory(val: torch.Tensor) -> TakenApart:
 
 
 def elements_of_storage(tensor: torch.Tensor) -> int:
-    count: int = tensor.untyped_storage().nbytes() // tensor.itemsize
+    count = int(tensor.untyped_storage().nbytes() // tensor.itemsize)  # traced tensors may say a symbol
     return count
