@@ -7,11 +7,13 @@ import pytest
 import torch
 
 import glasshouse.ops  # noqa: F401  # fills the registry
+from glasshouse.errors import TypeMismatch
 from glasshouse.ir import GraphBuilder
-from glasshouse.ir.dtype import ALL, FLOAT8
+from glasshouse.ir.dtype import ALL, FLOAT8, uint32, uint64
 from glasshouse.numpy_ref import run
 
-NAMES = [d.name for d in ALL if d not in FLOAT8]  # which has no arithmetic
+# In PyTorch the others have no arithmetic.
+NAMES = [d.name for d in ALL if d not in (*FLOAT8, uint32, uint64)]
 
 
 @pytest.mark.parametrize("left", NAMES)
@@ -25,6 +27,14 @@ def test_add_of_any_two_types_is_torchs(left: str) -> None:
         assert f"torch.{total.dtype}" == str(wanted.dtype), (left, right)
         casts = [n for n in builder.graph.nodes if n.op.name == "cast"]
         assert len(casts) == (left != total.dtype.name) + (right != total.dtype.name)
+
+
+@pytest.mark.parametrize("left", ["uint32", "uint64"])
+@pytest.mark.parametrize("right", ["int64", "uint8", "bool"])
+def test_wide_unsigned_integers_meet_no_others(left: str, right: str) -> None:
+    builder = GraphBuilder()
+    with pytest.raises(TypeMismatch, match="have no common type"):
+        builder.input(left, [2]) + builder.input(right, [2])
 
 
 @pytest.mark.parametrize("name", NAMES)
