@@ -47,5 +47,5 @@ def in_memory(val: torch.Tensor) -> TakenApart:
 
 
 def elements_of_storage(tensor: torch.Tensor) -> int:
-    count = int(tensor.untyped_storage().nbytes() // tensor.itemsize)  # traced tensors may say a symbol
-    return count
+    # A number, where a tensor that is being traced says a symbol.
+    return int(tensor.untyped_storage().nbytes() // tensor.itemsize)
