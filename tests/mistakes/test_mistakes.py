@@ -225,12 +225,12 @@ def test_python(mistake, model, module, monkeypatch, tmp_path):
     assert told(lambda: make(model, module)) == message
 
 
-def test_a_wrong_shape_at_compile_time_names_the_users_line(folder):
-    sys.path.insert(0, str(folder))
-    try:
-        import m as users
-    finally:
-        sys.path.pop(0)
+def test_a_wrong_shape_at_compile_time_names_the_users_line(folder, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    # A worker that leaves this file and comes back has another folder.
+    monkeypatch.delitem(sys.modules, "m", raising=False)
+    import m as users
+
     assert told(lambda: gh.compile(users.Net(), torch.ones(2, 5))) == (
         "Net cannot be captured: the model itself fails on these inputs (RuntimeError: a and b "
         "must have same reduction dim, but got [2, 5] X [4, 4].)\n"
