@@ -87,6 +87,7 @@ DOORS = {
     "cli/__init__.py": "commands by name",
     "forking.py": "waits for imports that other threads have begun; imports nothing new",
     "frontend/torch/late_import.py": "a module of another package, for what used its stand-in",
+    "ir/op.py": "the declarations of ops, when the first of them is asked for by name",
     "tensor/execute.py": "what is pending runs compiled once there is a compiler to ask for",
 }
 

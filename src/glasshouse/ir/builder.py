@@ -19,7 +19,7 @@ from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, bool_, float32, int64, to_storage
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.op import REGISTRY, Op
+from glasshouse.ir.op import Op, op_named
 from glasshouse.ir.origin import Origin
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
@@ -72,7 +72,7 @@ class Builder(ABC):
         if value.type.dtype is dtype:
             return value
         types = (tensor_type(dtype, value.type.shape),)
-        return self.emit(REGISTRY["cast"], (value,), {"dtype": dtype}, types).output
+        return self.emit(op_named("cast"), (value,), {"dtype": dtype}, types).output
 
 
 def _default_dtype(data: Any) -> DType:
@@ -133,7 +133,7 @@ class GraphBuilder(Builder):
 
     def apply(self, op: Op | str, *args: Any, **attrs: Any) -> Any:
         """Apply an op when no operand is a handle (or the op has none, such as `arange`)."""
-        op = REGISTRY[op] if isinstance(op, str) else op
+        op = op_named(op) if isinstance(op, str) else op
         node = op.emit(self, [a for a in args if a is not None], attrs)
         wrapped = tuple(self.wrap(v) for v in node.outputs)
         return wrapped[0] if len(wrapped) == 1 else wrapped

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import DType, as_dtype
-from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.op import op_named
 from glasshouse.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Expr:
 
     def apply(self, op: str, *args: Any, **attrs: Any) -> Any:
         """The op of this name with this value as its first operand."""
-        return REGISTRY[op](self, *args, **attrs)
+        return op_named(op)(self, *args, **attrs)
 
     def _reflected(self, op: str, left: Any) -> Any:
-        node = REGISTRY[op].emit(self.builder, [left, self], {})
+        node = op_named(op).emit(self.builder, [left, self], {})
         return self.builder.wrap(node.outputs[0])
 
     def __add__(self, other: Any) -> Any:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -222,6 +224,7 @@ def _dtype_of(arg: Any) -> DType | None:
 
 
 # ------------------------------------------------------------------------------------- registry
+_DECLARATIONS = "glasshouse.ops"
 REGISTRY: dict[str, Op] = {}
 _BY_LABEL: dict[str, Op] = {}
 
@@ -239,5 +242,10 @@ def op_named(name: str) -> Op:
     """The op with this name ("leaky_relu") or printed form ("LeakyRelu")."""
     found = REGISTRY.get(name) or _BY_LABEL.get(name)
     if found is None:
-        raise TypeMismatch(f"there is no op {name!r}")
+        import_module(_DECLARATIONS)  # nothing may have needed one so far: a graph that is parsed
+        found = REGISTRY.get(name) or _BY_LABEL.get(name)
+    if found is None:
+        close = get_close_matches(name, [*REGISTRY, *_BY_LABEL], 1)
+        hint = f"did you mean {close[0]!r}?" if close else "docs/reference/ops.md lists them"
+        raise TypeMismatch(f"there is no op {name!r}", hint=hint)
     return found

@@ -62,10 +62,9 @@ def _parse_section(lines: _Lines, graphs: Mapping[str, Graph]) -> Graph:
     for number, line in [lines[0], *body]:
         try:
             reader.read(line)
-        except ParseError as error:
-            raise ParseError(error.message, where=f"line {number}: {line[:100]}") from None
         except GlasshouseError as error:
-            raise ParseError(error.message, where=f"line {number}: {line[:100]}") from None
+            where = f"line {number}: {line[:100]}"
+            raise ParseError(error.message, where, error.hint) from None
     if not reader.returned:
         raise ParseError("the graph has no 'return' line")
     return reader.builder.graph

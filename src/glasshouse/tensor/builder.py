@@ -13,7 +13,7 @@ from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.builder import Builder
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, from_storage
 from glasshouse.ir.graph import Node, Value
-from glasshouse.ir.op import REGISTRY, Op
+from glasshouse.ir.op import Op, op_named
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ir.types import TensorType
 from glasshouse.tensor.pending import LazyNode, leaf_node
@@ -65,7 +65,7 @@ class LazyBuilder(Builder):
 
     def make(self, op: str, *args: Any, **attrs: Any) -> Any:
         """Apply an op when no operand is a tensor (or the op has none, such as `arange`)."""
-        node = REGISTRY[op].emit(self, [a for a in args if a is not None], attrs)
+        node = op_named(op).emit(self, [a for a in args if a is not None], attrs)
         wrapped = tuple(self.wrap(v) for v in node.outputs)
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
