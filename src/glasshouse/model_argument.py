@@ -42,7 +42,7 @@ class Given:
 
 def read_model(text: str) -> Given:
     """The model that an argument names, traced."""
-    from glasshouse import trace, trace_training
+    from glasshouse import trace
     from glasshouse.numerics.inputs import random_inputs
 
     if is_function(text):
@@ -50,6 +50,8 @@ def read_model(text: str) -> Given:
         model, args, keywords, training = _call(Path(path), function)
         traced = partial(trace, model, *args, **keywords)
         if training is not None:
+            from glasshouse import trace_training  # needs PyTorch
+
             traced = partial(trace_training, model, *training, *args, **keywords)
         graph = _called_from(Path(path), function, traced)
         return Given(function, model, _tensors([args, keywords]), graph, args, keywords, training)
@@ -183,4 +185,8 @@ def _of_the_user(path: Path, what: str, error: BaseException) -> CaptureError:
     where = f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else str(path)
     if isinstance(error, SyntaxError):
         where = f"{error.filename}:{error.lineno}"
-    return CaptureError(f"{what}: {type(error).__name__}: {error}", where=where)
+    hint = ""
+    if isinstance(error, ModuleNotFoundError):
+        # Not "pip install NAME": a name that a stranger may have taken on the package index.
+        hint = f"it is neither beside {path} nor among the packages of {sys.executable}"
+    return CaptureError(f"{what}: {type(error).__name__}: {error}", where=where, hint=hint)
