@@ -8,14 +8,17 @@ from typing import Any
 
 from glasshouse.ir.graph import Node
 
+KINDS = (
+    "frontend", "pass", "kernel", "NaN", "output", "memory", "runtime", "fallback", "drift",
+    "random", "origin",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Finding:
     """What is wrong, and where; a field that says nothing is empty."""
 
-    kind: (
-        str  # frontend, pass, kernel, NaN, output, memory, runtime, fallback, drift, random, origin
-    )
+    kind: str  # one of KINDS
     what: str  # in words
     op: str = ""
     where: str = ""  # the user's line and module path

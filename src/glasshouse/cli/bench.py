@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.cli.count import at_least
+from glasshouse.cli.count import at_least, positive
 from glasshouse.model_argument import HELP as MODEL_HELP
 from glasshouse.model_argument import Given
 
@@ -21,7 +21,7 @@ Runs = dict[str, Callable[[], Any]]
 def add_arguments(parser: ArgumentParser) -> None:
     """The model and how long to measure."""
     parser.add_argument("model", metavar="FILE", help=MODEL_HELP)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of measuring a system (2)")
+    parser.add_argument("--seconds", type=positive, default=2.0, help="of measuring a system (2)")
     parser.add_argument(
         "--rounds", type=at_least(1), default=8, help="turns that each system gets (8)"
     )

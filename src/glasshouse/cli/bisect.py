@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from glasshouse.cli.count import positive
 from glasshouse.model_argument import HELP as MODEL_HELP
 
 HELP = "narrow a wrong result to a rewrite or a kernel, and to the smallest graph that shows it"
@@ -15,7 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
     parser.add_argument(
-        "--tolerance", type=float, default=None, metavar="ERROR",
+        "--tolerance", type=positive, default=None, metavar="ERROR",
         help="of passes and results, relative (by element type: 1e-5 for float32)",
     )  # fmt: skip
     parser.add_argument(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
+from glasshouse.cli.count import positive
 from glasshouse.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
     parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
     parser.add_argument(
-        "--tolerance", type=float, default=None, metavar="ERROR",
+        "--tolerance", type=positive, default=None, metavar="ERROR",
         help="of passes and results, relative (by element type: 1e-5 for float32)",
     )  # fmt: skip
     parser.add_argument(
-        "--fail-on", default="", metavar="KINDS", help="further kinds that fail: fallback,NaN"
-    )
+        "--fail-on", type=kinds, default=frozenset(), metavar="KINDS",
+        help="further kinds that fail: fallback,NaN",
+    )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", help="print all of it as JSON (docs/check.schema.json)"
     )
@@ -34,13 +36,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Trace, compile, check, say what is wrong; 1 if something is."""
     verdict = checked(args)
-    wanted = {k.strip().lower() for k in args.fail_on.split(",") if k.strip()}
-    bad = not verdict.good or any(f.kind.lower() in wanted for f in verdict.findings)
+    bad = not verdict.good or any(f.kind.lower() in args.fail_on for f in verdict.findings)
     if args.json:
         print(json.dumps(to_json(verdict, not bad), indent=2))
     else:
         print(describe(verdict, not bad), end="")
     return 1 if bad else 0
+
+
+def kinds(text: str) -> frozenset[str]:
+    """Kinds of findings, as a list with commas; one that there is not would never fail."""
+    from glasshouse.checking.finding import KINDS
+    from glasshouse.errors import nearest
+
+    wanted = frozenset(k.strip().lower() for k in text.split(",") if k.strip())
+    known = {k.lower() for k in KINDS}
+    for kind in sorted(wanted - known):
+        raise ArgumentTypeError(f"there is no kind {kind!r}; {nearest(kind, KINDS, 'there are')}")
+    return wanted
 
 
 def checked(args: Namespace) -> Verdict:

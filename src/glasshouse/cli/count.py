@@ -1,7 +1,8 @@
-"""Whole numbers on the command line: how many runs, lines, layers."""
+"""Numbers on the command line: how many runs, lines, layers; how long; how far off."""
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
@@ -19,3 +20,14 @@ def at_least(least: int) -> Callable[[str], int]:
         return count
 
     return read
+
+
+def positive(text: str) -> float:
+    """A number above 0: seconds, or a limit that something can keep."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ArgumentTypeError(f"a number above 0 is wanted, got {text!r}")
+    return number

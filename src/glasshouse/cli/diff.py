@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
-from glasshouse.cli.count import at_least
+from glasshouse.cli.count import at_least, positive
 
 if TYPE_CHECKING:
     from glasshouse.record.reader import Recording
@@ -45,7 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--fail-on", default="", metavar="KINDS",
         help="what B must not have unless A has it: unfused,fallback,nan",
     )  # fmt: skip
-    limits.add_argument("--max-worse", type=float, metavar="RATIO", help="largest error, B over A")
+    limits.add_argument(
+        "--max-worse", type=positive, metavar="RATIO", help="largest error, B over A"
+    )
     limits.add_argument("--max-error", type=float, metavar="ERROR", help="largest error of B")
     limits.add_argument("--max-nodes", type=at_least(0), metavar="COUNT", help="nodes that differ")
 

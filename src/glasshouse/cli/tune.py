@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from glasshouse.cli.count import at_least
 from glasshouse.model_argument import HELP as MODEL_HELP
 
 HELP = "measure and build a set of models ahead, on this machine or on a Ray cluster"
@@ -16,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--ray", metavar="ADDRESS", help='of a Ray cluster; "auto": this machine\'s'
     )
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="builds at a time (half the processors)"
+        "--jobs", type=at_least(1), metavar="N", help="builds at a time (half the processors)"
     )
     parser.add_argument(
         "--precision", action="append", metavar="TYPE",
@@ -25,7 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="measure small layers, too (tune=True)")
     which.add_argument("--none", action="store_true", help="measure nothing (tune=False)")
-    parser.add_argument("--tries", type=int, default=4, help="of a task whose process dies (4)")
+    parser.add_argument(
+        "--tries", type=at_least(1), default=4, help="of a task whose process dies (4)"
+    )
 
 
 def run(args: Namespace) -> int:
