@@ -94,7 +94,7 @@ class Column:
         if self.lengths is None:
             return Column(self.type, self.values[index])
         lengths = self.lengths[index]
-        starts = (self.ends - self.lengths)[index]
+        starts = self.ends[index] - lengths
         total = int(lengths.sum())
         # Position k of the result lies in the row whose run covers k: start + (k - run's begin).
         shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)

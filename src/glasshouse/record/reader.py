@@ -9,7 +9,7 @@ import functools
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -237,6 +237,7 @@ class Recording(ShowsInCell):
         # Data so regular that it would pass for a bomb when read back is stored as it is.
         fits = Budget("", len(packed), ReadLimits())
         try:
+            fits.spend("graphs", sum(1 + len(g.stages) for g in self.header.graphs))
             fits.spend("rows", sum(counts.values()))
             fits.spend("decoded_bytes", held)
         except LimitExceeded:
@@ -322,6 +323,12 @@ class GraphView:
         columns = LazyColumns(names, lambda name: concat([p[name] for p in parts]))
         rows = sum(p.rows for p in parts)
         return Table(NodeRow, rows, columns, self.recording.strings)
+
+    def last_rows(self, ids: Container[int]) -> dict[int, NodeRow]:
+        """The last row of each of these nodes."""
+        nodes = self.nodes_until(len(self.info.stages) - 1)
+        rows = {id: row for row, id in enumerate(nodes.array("id").tolist()) if id in ids}
+        return {node.id: node for node in nodes.take(np.array([*rows.values()], np.int64))}
 
     def stage(self, stage: int) -> StageView:
         """The graph as it was in one stage (negative: from the last)."""

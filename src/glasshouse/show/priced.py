@@ -215,9 +215,7 @@ def nodes_of(graph: GraphView, everywhere: bool = False) -> dict[int, NodeRow]:
     wanted = set(graph.table(KernelRow).array("node").tolist())
     if everywhere:
         wanted |= {n for row in graph.table(RejectRow) for n in row.nodes}
-    nodes = graph.nodes_until(len(graph.info.stages) - 1)
-    rows = {id: row for row, id in enumerate(nodes.array("id").tolist()) if id in wanted}
-    return {id: nodes.row(row) for id, row in rows.items()}
+    return graph.last_rows(wanted)
 
 
 def kernel_times(graph: GraphView) -> tuple[dict[int, float], dict[int, float]]:

@@ -121,10 +121,7 @@ def _places(graph: GraphView) -> dict[int, NodeRow]:
     wanted: set[int] = set(graph.table(TimeRow).array("node").tolist())
     wanted |= set(graph.table(KernelRow).array("node").tolist())
     wanted |= set(graph.table(ErrorRow).array("node").tolist())
-    nodes = graph.nodes_until(len(graph.info.stages) - 1)
-    ids = nodes.array("id").tolist()
-    rows = {id: row for row, id in enumerate(ids) if id in wanted}
-    return {id: nodes.row(row) for id, row in rows.items()}
+    return graph.last_rows(wanted)
 
 
 def _where(graph: GraphView, node: NodeRow | None) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import math
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record import Recording, RecordingBuilder, reader
+from glasshouse.record.budget import ReadLimits
 from glasshouse.record.columns import Column
 from glasshouse.record.container import decode_table, encode_table
 from glasshouse.record.schema import GRAPH_TABLES, KernelRow, NodeRow, Text, TimeRow
@@ -234,3 +236,29 @@ def test_equal_columns_of_a_recording_are_held_once() -> None:
     assert [made.strings[t.array("op")[0]] for t in (first, second)] == ["add", "relu"]
     with pytest.raises(ValueError, match="read-only"):
         first.array("line")[0] = 1
+
+
+def test_taking_a_row_costs_no_more_in_a_long_column() -> None:
+    rows = 1_000_000
+    column = Column("list<int>", np.arange(2 * rows), np.full(rows, 2))
+    assert column.ends[-1] == 2 * rows  # kept: all rows are taken by it
+    tracemalloc.start()
+    try:
+        taken = column.take(np.array([7, rows - 1]))
+        assert taken.tolist([]) == [[14, 15], [2 * rows - 2, 2 * rows - 1]]
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_stages_than_a_file_so_small_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed they would pass for a bomb, so they are stored as they are."""
+    monkeypatch.setattr(reader, "ReadLimits", lambda: ReadLimits(graphs=100))
+    monkeypatch.setenv("GLASSHOUSE_LIMITS", "graphs=100")
+    made = RecordingBuilder()
+    made.source("model.py", "x = x + 1\n" * 100_000)
+    graph = made.graph("model")
+    for _ in range(1_000):
+        graph.stage("once more")
+    again = Recording.open(made.finish().to_bytes())
+    assert len(again.graphs[0].info.stages) == 1_000
