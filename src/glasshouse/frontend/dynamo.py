@@ -25,10 +25,8 @@ from torch.utils import _pytree as pytree
 from glasshouse.errors import GlasshouseError, NotCompiled, Unsupported
 from glasshouse.frontend.torch.boundary import (
     Boundary,
-    laid_out,
     one_under_two_names,
     saved_orders,
-    strides_of,
 )
 from glasshouse.frontend.torch.crossing import Boxed, crossing
 from glasshouse.frontend.torch.default_device import asked_by_all_constructors
@@ -54,6 +52,7 @@ from glasshouse.frontend.torch.plain_training import PlainTraining, plain_result
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.replaced_calls import replace_calls
+from glasshouse.frontend.torch.result_layout import ResultLayout, in_order_of_memory
 from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.validation import masks_as_given
 from glasshouse.frontend.torch.whole_attention import keep_attention
@@ -294,7 +293,7 @@ def _without_gradients(
             known = known_sizes(fakes)
             if trace().names:
                 first = trace().captured({i: examples[i] for i in trace().names})
-                own = None if gpu else KeptGraph.of(first, trace().names, trace().strides)
+                own = None if gpu else KeptGraph.of(first, trace().names, trace().layouts)
                 is_general = known == known_sizes(fakes)  # no guard was added
                 # PyTorch's graph, with its lines and fake tensors, need not stay beside ours.
                 made = _holding(own or trace(), first, examples, gpu)
@@ -306,7 +305,7 @@ def _without_gradients(
                 raise
     graph = trace()
     captured = import_graph_module(graph.graph, fakes, "inference")
-    return _kept("inference", captured, executor, graph.strides, graph.homes(gpu), gpu)
+    return _kept("inference", captured, executor, graph.layouts, graph.homes(gpu), gpu)
 
 
 class _Traced:
@@ -329,7 +328,7 @@ class _Traced:
         fix_odd_sizes(self.graph)
         own_paths(self.graph)
         self.names = weight_names(nodes, examples, self.graph)
-        self.strides = [strides_of(node) for node in _outputs(self.graph)]
+        self.layouts = in_order_of_memory(self.graph)
         self._fakes = fakes
 
     def homes(self, gpu: GpuOf | None) -> list[Any]:
@@ -385,30 +384,30 @@ def _holding(
 
     held = HeldModules(source.names, examples, make, gpu is not None)
     homes = source.homes(gpu) if isinstance(source, _Traced) else []
-    return _kept("inference", first, "compiled", source.strides, homes, gpu, held)
+    return _kept("inference", first, "compiled", source.layouts, homes, gpu, held)
 
 
 def _kept(
     phase: str,
     captured: Captured,
     executor: str,
-    strides: Sequence[Any],
+    layouts: Sequence[ResultLayout | None],
     homes: Sequence[Any],
     gpu: GpuOf | None,
     held: HeldModules | None = None,
 ) -> Callable[..., Any]:
-    """What runs a graph; `strides` and `homes` say how and where its results lie."""
+    """What runs a graph; `layouts` and `homes` say how and where its results lie."""
     runner = Runner(captured, executor, held, gpu)
     _COMPILED.append(Compiled(phase, captured, runner))
 
-    if not any(strides) and not any(homes):
+    if not any(layouts) and not any(homes):
         return runner.direct()
 
     def call(*flat: Any) -> list[Any]:
         results = runner(flat)
         if gpu is not None:
             results = gpu.leave(results, homes)
-        return [laid_out(r, s) for r, s in zip(results, strides, strict=True)]
+        return [r if lies is None else lies.of(r) for r, lies in zip(results, layouts, strict=True)]
 
     return call
 

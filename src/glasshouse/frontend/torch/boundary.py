@@ -97,8 +97,8 @@ class Boundary:
         for base in bases:
             order = self._order(base) if isinstance(base, fx.Node) else None
             twin = copied[base] if isinstance(base, fx.Node) else base
-            made.append(twin if order is None else _permuted(graph, twin, base, order))
-            self.leaving.append(None if order is None else _inverse(order))
+            made.append(twin if order is None else permuted(graph, twin, base, order))
+            self.leaving.append(None if order is None else inverse(order))
         graph.output(made)
         graph.eliminate_dead_code()
         self.inside = fx.GraphModule(module, graph)
@@ -118,7 +118,7 @@ class Boundary:
         if order is not None:
             users = list(twin.users)
             with graph.inserting_after(twin):
-                back = _permuted(graph, twin, node, _inverse(order))
+                back = permuted(graph, twin, node, inverse(order))
             for user in users:
                 user.replace_input_with(twin, back)
             val = node.meta["val"]
@@ -267,11 +267,13 @@ def _fixed(val: torch.Tensor) -> bool:
     )
 
 
-def _inverse(order: Axes) -> Axes:
+def inverse(order: Axes) -> Axes:
+    """The axes that take a permutation back."""
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-def _permuted(graph: fx.Graph, twin: fx.Node, node: fx.Node, order: Axes) -> fx.Node:
+def permuted(graph: fx.Graph, twin: fx.Node, node: fx.Node, order: Axes) -> fx.Node:
+    """A node that gives the axes of `twin` in this order; all else is as `node` has it."""
     out = graph.call_function(aten.permute.default, (twin, list(order)))
     out.meta = {**node.meta, "val": node.meta["val"].permute(order)}
     return out

@@ -102,21 +102,21 @@ class KeptGraph:
     """What was captured of one graph: without weights, to be captured with any."""
 
     def __init__(
-        self, names: Mapping[int, str], strides: list[Any], data: bytes, earlier: bool = False
+        self, names: Mapping[int, str], layouts: list[Any], data: bytes, earlier: bool = False
     ) -> None:
-        """`names` are those of weights by number of the argument, `strides` those of results.
+        """`names` are those of weights by number of the argument, `layouts` those of results.
 
         `earlier`: another process captured it.
         """
         self.names = dict(names)
-        self.strides = strides
+        self.layouts = layouts
         self.earlier = earlier
         self.packed = 0  # bytes of weights that the first module prepared
         self.ahead: Any = None  # memory for them, until that module is made
         self._data = data
 
     @staticmethod
-    def of(captured: Captured, names: Mapping[int, str], strides: list[Any]) -> KeptGraph | None:
+    def of(captured: Captured, names: Mapping[int, str], layouts: list[Any]) -> KeptGraph | None:
         """What was captured, unless something in it cannot be pickled."""
         data = io.BytesIO()
         arrays = {
@@ -131,7 +131,7 @@ class KeptGraph:
         except Exception as error:  # whatever the objects in it do when they are pickled
             _LOG.debug("a graph is not kept: %r", error)
             return None
-        return KeptGraph(names, strides, data.getvalue()) if data.tell() <= _LARGEST else None
+        return KeptGraph(names, layouts, data.getvalue()) if data.tell() <= _LARGEST else None
 
     def captured(self, tensors: Mapping[int, torch.Tensor]) -> Captured:
         """The graph with these weights."""
@@ -143,7 +143,7 @@ class KeptGraph:
     def keep(self, key: str) -> None:
         """Write it to disk, for other processes."""
         with suppress(GlasshouseError):
-            fields = (self.names, self.strides, self._data, self.packed)
+            fields = (self.names, self.layouts, self._data, self.packed)
             whole = pickle.dumps(fields, protocol=5)
             write_bytes(made_cache_folder() / f"graph-{key}.pickle", whole)
 
@@ -156,8 +156,8 @@ def find_kept(key: str, examples: Sequence[Any]) -> tuple[KeptGraph, Captured] |
     ahead = None
     try:
         path = made_cache_folder() / f"graph-{key}.pickle"
-        names, strides, data, packed = pickle.loads(path.read_bytes())
-        kept = KeptGraph(names, strides, data, earlier=True)
+        names, layouts, data, packed = pickle.loads(path.read_bytes())
+        kept = KeptGraph(names, layouts, data, earlier=True)
         kept.packed, kept.ahead = packed, Prefaulted(packed)  # beside all that comes before packing
         ahead = kept.ahead
         first = kept.captured({i: examples[i] for i in names})
