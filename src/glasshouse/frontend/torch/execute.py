@@ -183,10 +183,13 @@ def _write(
             new.append(_like(outputs[place], given[number]))
     if over:
         torch.autograd.graph.increment_version(over)
-    if len(old) > 1:
-        torch._foreach_copy_(old, new)  # at once: each by itself takes 16 us beside a GPU
-    elif old:
-        old[0].copy_(new[0])
+    if not old:
+        return
+    with torch.no_grad():  # Dynamo calls a graph of `no_grad` before it turns gradients off
+        if len(old) > 1:
+            torch._foreach_copy_(old, new)  # at once: each by itself takes 16 us beside a GPU
+        else:
+            old[0].copy_(new[0])
 
 
 def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
