@@ -35,6 +35,7 @@ from glasshouse.frontend.torch.donated import donate_nothing
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
 from glasshouse.frontend.torch.fixed_sizes import fix_odd_sizes
+from glasshouse.frontend.torch.followed import Followed
 from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
@@ -53,6 +54,7 @@ from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.replaced_calls import replace_calls
 from glasshouse.frontend.torch.result_layout import ResultLayout, in_order_of_memory
+from glasshouse.frontend.torch.second_gradients import SecondGradients
 from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.validation import masks_as_given
 from glasshouse.frontend.torch.whole_attention import keep_attention
@@ -130,11 +132,12 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
     if not _needs_gradient(module, examples):
         return _inference(module, examples, executor, hold, gpu)
 
+    second = SecondGradients(module)  # before what it calls is replaced
     if gpu is not None:
         keep_attention(module)
     keep_recurrent(module)
     keep_margin_loss(module)
-    training = _Training(executor, gpu, examples)
+    training = _Training(executor, gpu, examples, second)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),
         bw_compiler=training.compiler("backward"),
@@ -144,7 +147,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
         keep_inference_input_mutations=gpu is not None,
     )
     with plain_ops(gpu):
-        made: Callable[..., Any] = train(module, examples)
+        made = training.followed.call(train(module, examples))
     return made if training.plain is None else training.plain.call(made)
 
 
@@ -158,7 +161,10 @@ asked_by_all_constructors()
 class _Training:
     """The graphs of one function that is trained: what one saves, the other is given."""
 
-    def __init__(self, executor: str, gpu: GpuOf | None, arguments: Sequence[Any]) -> None:
+    def __init__(
+        self, executor: str, gpu: GpuOf | None, arguments: Sequence[Any], second: SecondGradients
+    ) -> None:
+        self.followed = Followed(second)
         self.plain: PlainTraining | None = None  # where AOTAutograd need not be asked in each step
         # Inside of autocast, what PyTorch is left to run is run outside of it.
         self._may_be_plain = not torch._C._is_any_autocast_enabled() and all(
@@ -192,11 +198,14 @@ class _Training:
 
     def _made(self, phase: str, graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
         # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+        if phase == "backward":
+            self.followed.look_at_backward(graph.graph, len(self._required))
         fix_odd_sizes(graph)
         own_paths(graph)
         boundary, captured = self._imported(phase, graph, fakes)
         if phase == "forward":
             donate_nothing()
+            self.followed.look_at_forward(graph.graph, len(self._required))
             self._orders = saved_orders(boundary, captured, self._returned)
             if self._orders:  # known now that the graph is
                 boundary, captured = self._imported(phase, graph, fakes)
@@ -223,7 +232,7 @@ class _Training:
         if phase == "forward":
             results = plain_results(len(self._required), self._returned)
             if results is not None and self._may_be_plain:
-                self.plain = PlainTraining(results, made)
+                self.plain = PlainTraining(results, made, self.followed)
         elif phase == "backward" and self.plain is not None:
             got = zip(self._required, boundary.names, strict=True)
             self.plain.cut = tuple(i for i, (asks, name) in enumerate(got) if asks and not name)

@@ -1,4 +1,5 @@
-"""Calls of ours when Dynamo begins and ends with a function; `torch._dynamo.reset()` keeps them.
+"""Calls of ours that Dynamo leaves alone, and those when it begins and ends with a function, which
+`torch._dynamo.reset()` keeps.
 
 Dynamo leaves them alone: it calls them with a lock held, and to capture one takes that lock again.
 A training step that is compiled whole waited for itself so, since its backward graph is compiled
@@ -32,3 +33,16 @@ def around_captures(begin: Hook, end: Hook | None = None) -> None:
 
     callback_handler.clear = clear
     register()
+
+
+def left_alone(function: Any) -> Any:
+    """Dynamo does not look into it, nor into what it calls: in a step that is compiled whole it is
+    there when gradients are taken. `disable` says the same in 5 us a call."""
+    try:
+        from torch._C._dynamo.eval_frame import set_code_exec_strategy
+        from torch._dynamo.types import FrameAction, FrameExecStrategy
+    except ImportError:  # PyTorch before 2.7
+        return disable(function)
+    strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+    set_code_exec_strategy(function.__code__, strategy)
+    return function

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo import compiled_autograd, disable
+from torch._dynamo import compiled_autograd
 from torch._functorch._aot_autograd.schemas import OutputType, SubclassCreationMeta
 from torch._guards import TracingContext
 
 from glasshouse.frontend.torch.crossing import Boxed
+from glasshouse.frontend.torch.dynamo_hooks import left_alone
+from glasshouse.frontend.torch.followed import Followed, keeps_graph
 from glasshouse.runtime.function_modes import is_in_mode, unseen
 
 _NEW = (OutputType.non_alias, OutputType.unsafe_view_alias)
@@ -28,7 +30,6 @@ _MORE = (
     "num_tensors_saved_with_no_vc_check",
 )  # fmt: skip
 """More to do, as AOTAutograd's description of a function names it; older PyTorch has not all."""
-_ONCE = "torch.compile with glasshouse does not support double backward: gradients of gradients"
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,6 @@ def plain_results(arguments: int, returned: int) -> NewResults | None:
     )
 
 
-def _left_alone(function: Any) -> Any:
-    """Dynamo does not look into it, nor into what it calls: in a step that is compiled whole it is
-    there when gradients are taken. `disable` says the same in 5 us a call."""
-    try:
-        from torch._C._dynamo.eval_frame import set_code_exec_strategy
-        from torch._dynamo.types import FrameAction, FrameExecStrategy
-    except ImportError:  # PyTorch before 2.7
-        return disable(function)
-    strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-    set_code_exec_strategy(function.__code__, strategy)
-    return function
-
-
 @dataclass
 class PlainTraining:
     """The graphs of one such function, as they are compiled; the backward one comes with the first
@@ -90,6 +78,7 @@ class PlainTraining:
 
     results: NewResults
     forward: Boxed
+    followed: Followed
     backward: Boxed | None = None
     cut: tuple[int, ...] = ()  # arguments that get no gradient: autograd is not to follow them
     dense: tuple[bool, ...] = ()  # which gradients of results the backward graph has row by row
@@ -120,7 +109,8 @@ class PlainTraining:
 
     def _function(self) -> Callable[..., Any]:
         run, count, without = self.forward, self.results.count, self.results.without
-        whose = self.results.tangents
+        whose, second = self.results.tangents, self.followed.second
+        is_several = len(whose) > 1
 
         class CompiledFunction(torch.autograd.Function):
             @staticmethod
@@ -130,34 +120,41 @@ class PlainTraining:
                 ctx.save_for_backward(*[x.detach() if x._is_view() else x for x in made[count:]])
                 if without:
                     ctx.mark_non_differentiable(*[made[i] for i in without])
+                if is_several:
+                    ctx.set_materialize_grads(False)
+                    ctx.like = [(made[i].shape, made[i].dtype, made[i].device) for i in whose]
+                ctx.kept = second.kept(flat)
                 return tuple(made[:count])
 
             @staticmethod
-            @_left_alone
+            @left_alone
             def backward(ctx: Any, *gradients: Any) -> Any:
                 compiled = self.backward
                 assert compiled is not None, "until it is there, AOTAutograd's call is taken"
                 given = list(ctx.saved_tensors)
-                for i, is_dense in zip(whose, self.dense, strict=True):
+                arrived = [gradients[i] for i in whose]
+                is_any_missing = is_several and any(a is None for a in arrived)
+                are_given = [a is not None for a in arrived] if is_any_missing else []
+                if is_any_missing:
+                    arrived = [
+                        torch.zeros(shape, dtype=dtype, device=device) if a is None else a
+                        for a, (shape, dtype, device) in zip(arrived, ctx.like, strict=True)
+                    ]
+                for a, is_dense in zip(arrived, self.dense, strict=True):
                     # Of a sum it is one number, seen many times: a call with it is looked at anew.
-                    given.append(gradients[i].contiguous() if is_dense else gradients[i])
-                if torch.is_grad_enabled():
-                    return _Once.apply(torch.empty(0, requires_grad=True), compiled, given)
-                return tuple(compiled(given))
+                    given.append(a.contiguous() if is_dense else a)
+                if with_graph := torch.is_grad_enabled():
+                    given = [x.detach() for x in given]
+                found: Sequence[Any] = compiled(given)
+                if is_any_missing and self.followed.unreached is not None:
+                    found = self.followed.unreached.without(found, are_given)
+                if with_graph:
+                    return tuple(second.attached(found, ctx.kept, gradients))
+                if not keeps_graph():
+                    ctx.kept = None
+                return tuple(found)
 
         # What `Function.apply` does more is for functorch's transforms.
         above: Any = super(torch.autograd.Function, CompiledFunction)
         made: Callable[..., Any] = above.apply
         return made
-
-
-class _Once(torch.autograd.Function):
-    """Gradients that were asked for with `create_graph=True`: they have none themselves."""
-
-    @staticmethod
-    def forward(ctx: Any, required: Any, backward: Boxed, given: list[Any]) -> Any:
-        return tuple(backward(given))
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_ONCE)
