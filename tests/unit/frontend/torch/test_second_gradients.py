@@ -111,7 +111,7 @@ def test_they_are_taken_under_the_autocast_of_the_call() -> None:
             with torch.autocast("cpu", torch.bfloat16):
                 y = run(leaf)
             (slope,) = torch.autograd.grad(y.float().sum(), leaf, create_graph=True)
-            found += torch.autograd.grad(slope.square().sum(), made[0].weight)  # type: ignore[index]
+            found += torch.autograd.grad(slope.square().sum(), made[0].weight)  # type: ignore[index]  # of a Sequential
         return found
 
     torch.testing.assert_close(loop(compiled(made)), loop(made), rtol=2e-2, atol=1e-2)
@@ -131,7 +131,7 @@ def test_asking_alone_leaves_nothing_to_pytorch() -> None:
     made, x = model(), torch.randn(5, 6)
     run = compiled(made)
     for _ in range(2):
-        (found,) = torch.autograd.grad(run(x).sum(), made[0].weight, create_graph=True)  # type: ignore[index]
+        (found,) = torch.autograd.grad(run(x).sum(), made[0].weight, create_graph=True)  # type: ignore[index]  # of a Sequential
         assert found.requires_grad
 
 
@@ -145,7 +145,7 @@ def test_a_weight_that_changed_is_noticed() -> None:
     made, x = model(), torch.randn(5, 6)
     loss = penalty(compiled(made), made, x)
     with torch.no_grad():
-        made[0].weight.mul_(2)  # type: ignore[index, operator]
+        made[0].weight.mul_(2)  # type: ignore[index, operator]  # of a Sequential
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
 
