@@ -47,7 +47,7 @@ from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.lifted import called_with, lift_weights
-from glasshouse.frontend.torch.margin_loss import keep_margin_loss
+from glasshouse.frontend.torch.margin_loss import keep_margin_losses
 from glasshouse.frontend.torch.masked_sizes import capture_masked_sizes
 from glasshouse.frontend.torch.plain_training import PlainTraining, plain_results
 from glasshouse.frontend.torch.program import Captured
@@ -136,7 +136,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
     if gpu is not None:
         keep_attention(module)
     keep_recurrent(module)
-    keep_margin_loss(module)
+    keep_margin_losses(module)
     training = _Training(executor, gpu, examples, second)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),

@@ -1,4 +1,4 @@
-"""The multi-label margin loss that is trained: PyTorch's own numbers, not its decomposition's."""
+"""Margin losses that are trained: PyTorch's own numbers, not its decompositions'."""
 
 import pytest
 import torch
@@ -55,5 +55,53 @@ def test_in_a_traced_step(name):
     state: dict = {}
     assert_same(outputs_of(graph, [labels], variables=state)[0], model(labels))
     model(labels).backward()
+    optimizer.step()
+    assert_same(state["scores"], model.scores)
+
+
+NAMED = torch.tensor([1, 0, 3, 2])
+ONE_LABEL = {
+    "mean": (SCORES, NAMED, {}),
+    "sum of squares": (SCORES, NAMED, {"reduction": "sum", "p": 2}),
+    "each, weighted": (
+        SCORES, NAMED,
+        {"reduction": "none", "weight": torch.tensor([1.0, 2, 0.5, 3]), "margin": 0.5},
+    ),
+    "one row": (SCORES[0], NAMED[:1], {}),
+    "a number": (SCORES[0], NAMED[0], {}),
+    "margins that are just kept": (SCORES.round(), NAMED, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_LABEL)
+@pytest.mark.parametrize("trained", [True, False])
+def test_of_one_label(name, trained):
+    scores, labels, options = ONE_LABEL[name]
+    torch._dynamo.reset()
+
+    def loss(x):
+        return F.multi_margin_loss(x, labels, **options)
+
+    found, wanted = [], []
+    for run, out in ((torch.compile(loss, backend="glasshouse"), found), (loss, wanted)):
+        x = scores.clone().requires_grad_(trained)
+        out.append(run(x))
+        if trained:
+            out.append(torch.autograd.grad(out[0].sum(), x)[0])
+    torch.testing.assert_close(found, wanted)
+
+
+class OneNamed(Named):
+    def forward(self, labels):
+        return F.multi_margin_loss(self.scores, labels, p=1, margin=1.0)
+
+
+def test_of_one_label_in_a_traced_step():
+    model = OneNamed(SCORES.round())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    graph = gh.trace_training(model, None, optimizer, NAMED)
+    state: dict = {}
+    assert_same(outputs_of(graph, [NAMED], variables=state)[0], model(NAMED))
+    model(NAMED).backward()
     optimizer.step()
     assert_same(state["scores"], model.scores)

@@ -141,6 +141,27 @@ def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
     return reduce(loss, _HOW[reduction])
 
 
+@aten("multi_margin_loss")
+def multi_margin_loss(
+    x: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: int = 1
+) -> Any:
+    """The class that is named against each other one."""
+    rows = x if x.ndim == 2 else composite.reshape(x, [1, -1])
+    classes = rows.shape[1]
+    names = composite.reshape(as_index(target), [-1, 1])
+    # Relu, since a margin that is just kept has no gradient.
+    apart = (float(margin) - rows.apply("gather", names, axis=1) + rows).apply("relu")
+    if p == 2:
+        apart = apart * apart
+    if weight is not None:
+        apart = apart * weight.apply("take", names)
+    hits = composite.squeeze(names.apply("one_hot", depth=classes), 1).cast(bool_)
+    loss = apply("where", hits, 0.0, apart).apply("sum", axes=[1]) / float(classes)
+    if target.ndim == 0:
+        loss = composite.reshape(loss, [])
+    return reduce(loss, _HOW[reduction])
+
+
 @aten("margin_ranking_loss")
 def margin_ranking_loss(
     x: Any, y: Any, target: Any, margin: float = 0.0, reduction: int = 1
