@@ -5,7 +5,9 @@ import torch
 from torch import nn
 from torch._dynamo import config
 
+import glasshouse as gh
 from glasshouse.frontend import dynamo
+from glasshouse.frontend.torch.loose import capture_loosely
 
 
 class Penalty(nn.Module):
@@ -80,3 +82,43 @@ def test_a_gradient_is_taken_where_the_caller_takes_none(executor: str, kept: bo
     else:  # Dynamo itself breaks before a result that has a gradient inside of the function
         gradients = [torch.autograd.grad(s.sum(), net[0].weight)[0] for s in (found[1], wanted[1])]
         torch.testing.assert_close(*gradients)
+
+
+class Curvature(nn.Module):
+    """A way that depends on data, and a gradient of a gradient behind it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * 2
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope.sum(), x)
+        return curvature
+
+
+@pytest.mark.filterwarnings("ignore::glasshouse.errors.InParts")
+def test_gradients_are_taken_in_parts() -> None:
+    torch._dynamo.reset()
+    x = torch.arange(1.0, 5.0)
+    module = gh.compile(Curvature(), x)
+    for given in (x, -x):
+        torch.testing.assert_close(module(given), Curvature()(given))
+    assert module.parts
+
+
+class Priced(nn.Module):
+    """An option's slope and curvature; a distribution looks whether its values are in range."""
+
+    def forward(self, price: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        price = price.detach().requires_grad_()
+        with torch.enable_grad():
+            likely = torch.distributions.Normal(0.0, 1.0).cdf(price.log())
+            (slope,) = torch.autograd.grad((price * likely).sum(), price, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope.sum(), price)
+        return slope.detach(), curvature
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")  # PyTorch's own, where oneDNN is turned off
+def test_what_a_distribution_asks_is_not_a_way_that_depends_on_data() -> None:
+    assert not capture_loosely(Priced(), (torch.linspace(0.5, 2, 7),), {}, "priced").frozen

@@ -17,6 +17,7 @@ from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.program import Captured, Fixed, output_names
 from glasshouse.frontend.torch.stacks import module_paths, users_lines
+from glasshouse.frontend.torch.validation import unchecked
 
 _TENSOR = object()
 
@@ -47,7 +48,9 @@ def capture_loosely(
     tensors = [t.detach().clone() for t in [*state.values(), *(leaves[p] for p in places)]]
     callers = torch.is_grad_enabled()
     # Without oneDNN: its ops (a whole LSTM layer) are not ours to take apart.
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), users_lines():
+    with (
+        torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), users_lines(), unchecked(),
+    ):  # fmt: skip
         try:
             module, frozen = _traced(_functional(run), model, tensors)
         except RuntimeError as error:

@@ -41,7 +41,7 @@ class CompiledParts:
         self.why = why
         self.parts: list[dynamo.Compiled] = []
         self._model = model
-        self._run: Callable[..., Any] = torch.compile(model, backend=self._backend)
+        self._run: Callable[..., Any] = torch.compile(model, backend=self._as_ours())
         self._refused: Functions = {}  # those that Dynamo left to Python for a loop
         self._has_parts_in_loops = False
         self._breaks_loops = False
@@ -106,7 +106,16 @@ class CompiledParts:
         """What the compiler wrote down for each part."""
         return [p.recording for p in self.parts]
 
-    def _backend(self, graph: Any, examples: Any, **_: Any) -> Any:
+    def _as_ours(self) -> Callable[..., Any]:
+        """The backend of these parts, for which Dynamo is set as for `backend="glasshouse"`."""
+
+        def made(graph: Any, examples: Any, **_: Any) -> Any:
+            return self._backend(graph, examples)
+
+        made.compiler_fn = dynamo.backend  # type: ignore[attr-defined]  # seen by dynamo_settings
+        return made
+
+    def _backend(self, graph: Any, examples: Any) -> Any:
         before = len(dynamo.compiled_graphs())
         made = dynamo.backend(graph, examples)
         self.parts += dynamo.compiled_graphs()[before:]
