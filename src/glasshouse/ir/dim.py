@@ -35,6 +35,11 @@ class Symbol:
     def __lt__(self, other: object) -> bool:
         return str(self) < str(other)
 
+    @property
+    def declared(self) -> str:
+        """The name with its range: "batch in 1..64"."""
+        return f"{self.name} in {self.low}..{'' if self.high is None else self.high}"
+
 
 @total_ordering
 @dataclass(frozen=True, slots=True)

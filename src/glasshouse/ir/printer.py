@@ -15,16 +15,15 @@ and functions, are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.dim import Symbol, SymDim, symbols_of
+from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import DType, from_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
-from glasshouse.ir.types import TensorType
+from glasshouse.ir.types import symbols_in
 
 _PREFIX = {CONSTANT: "c", VARIABLE: "v"}
 
@@ -48,9 +47,8 @@ def _section(graph: Graph, nested: dict[Graph, str], names: bool, bodies: bool) 
     naming = value_names(graph)
     header = ", ".join(f"{naming[v]}: {v.type}" for v in graph.inputs)
     lines = [f"Graph({header}){{"]
-    for symbol in _symbols(v.type for n in graph.nodes for v in n.outputs):
-        high = "" if symbol.high is None else str(symbol.high)
-        lines.append(f"  {symbol.name} in {symbol.low}..{high}")
+    symbols = symbols_in(v.type for n in graph.nodes for v in n.outputs)
+    lines += [f"  {symbol.declared}" for symbol in symbols]
     for node in graph.nodes:
         if node.op is not INPUT:
             lines.append("  " + _line(node, naming, nested, names))
@@ -137,15 +135,6 @@ def _source_text(node: Node, with_names: bool) -> str:
 def _inside(node: Node) -> list[str]:
     body = node.attrs.get("body")
     return print_graph(body).splitlines() if isinstance(body, Graph) else []
-
-
-def _symbols(types: Iterable[TensorType]) -> list[Symbol]:
-    found: dict[str, Symbol] = {}
-    for type in dict.fromkeys(types):
-        for dim in type.shape:
-            if isinstance(dim, SymDim):
-                found.update(symbols_of(dim))
-    return [found[name] for name in sorted(found)]
 
 
 def _same(value: Any, default: Any) -> bool:

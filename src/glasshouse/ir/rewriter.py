@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
@@ -24,7 +25,7 @@ from glasshouse.ir.home import made_from
 from glasshouse.ir.op import Op
 from glasshouse.ir.origin import Origin
 from glasshouse.ir.sources import INPUT
-from glasshouse.ir.types import TensorType
+from glasshouse.ir.types import TensorType, symbols_in
 
 New = Value | Expr | Sequence[Value | Expr]
 Place = tuple[int, int]
@@ -86,6 +87,7 @@ class Rewriter(Builder):
         self.steps = 0  # steps taken or vetoed so far
         self._allows = allows
         self._origin: Origin | None = None
+        self._rule = ""
         self._made: dict[Node, None] = {}
         self._touched: dict[Node, None] = {}
         self._told: set[tuple[str, str, tuple[int, ...]]] = set()
@@ -103,6 +105,9 @@ class Rewriter(Builder):
                 f"a pass made a {op.label} outside of a rewrite",
                 hint="build new nodes in the callable that is given to Rewriter.replace",
             )
+        for value in inputs:
+            if value.node not in self.graph:
+                raise self._not_here(value.node)
         node = self.graph._add(op, inputs, attrs, types, self._origin)
         self._made[node] = None
         return node
@@ -141,13 +146,17 @@ class Rewriter(Builder):
         number, self.steps = self.steps, self.steps + 1
         if self._allows is not None and not self._allows(number):
             return False
+        self._rule = rule or self.pass_name
+        for value in olds:
+            if value.node not in self.graph:
+                raise self._not_here(value.node)
         begin = time.perf_counter()
         stands_for = list(dict.fromkeys([v.node for v in olds] + list(matched)))
         origin = made_from(stands_for, self.pass_name, rule)
         for grouping, group in (labels or {}).items():
             origin = origin.with_label(grouping, group)
         news = self._built(new, origin)
-        self._require_fit(olds, news, rule)
+        self._require_fit(olds, news)
         redirected: dict[Node, None] = {}
         for old_value, new_value in zip(olds, news, strict=True):
             if old_value is not new_value:
@@ -214,22 +223,45 @@ class Rewriter(Builder):
                 raise
             finally:
                 self._origin = None
-        many = [new] if isinstance(new, (Value, Expr)) else new
+        many: Sequence[Any] = new if isinstance(new, (list, tuple)) else [new]
         return tuple(n.value if isinstance(n, Expr) else n for n in many)
 
-    def _require_fit(self, olds: Sequence[Value], news: Sequence[Value], rule: str) -> None:
+    def _require_fit(self, olds: Sequence[Value], news: Sequence[Value]) -> None:
         """The new values have the number and the types of the old ones; else nothing stays made."""
-        wrong, where = "", ""
-        if len(news) != len(olds):
-            wrong = f"gives {len(news)} values for {len(olds)}"
-        for old, new in zip(olds, news, strict=False):
-            if old.type != new.type and not wrong:
-                wrong = f"turns {old.type} into {new.type}"
-                where = str(old.node.origin.source)
-        if wrong:
+        error = self._misfit(olds, news)
+        if error is not None:
             self._sweep(self._made)
             self._made = {}
-            raise GraphError(f"rule {rule or self.pass_name} {wrong}", where=where)
+            raise error
+
+    def _misfit(self, olds: Sequence[Value], news: Sequence[object]) -> GraphError | None:
+        if len(news) != len(olds):
+            return GraphError(f"rule {self._rule} gives {len(news)} values for {len(olds)}")
+        for old, new in zip(olds, news, strict=True):
+            where = str(old.node.origin.source)
+            if not isinstance(new, Value):
+                return GraphError(
+                    f"rule {self._rule} gives {new!r} of type {type(new).__name__} for {old!r}",
+                    where,
+                    "give a value (`node.output`), or a callable that returns one or several",
+                )
+            if new.node not in self.graph:
+                return self._not_here(new.node)
+            if old.type != new.type:
+                before, after = str(old.type), str(new.type)
+                if before == after:  # sizes of one name and two ranges
+                    before += f" ({', '.join(s.declared for s in symbols_in([old.type]))})"
+                    after += f" ({', '.join(s.declared for s in symbols_in([new.type]))})"
+                return GraphError(f"rule {self._rule} turns {before} into {after}", where)
+        return None
+
+    def _not_here(self, node: Node) -> GraphError:
+        return GraphError(
+            f"rule {self._rule} names {node}, which is not in the graph",
+            str(node.origin.source),
+            "it is of another graph, or a rewrite before this one removed it "
+            "(`node in graph` tells)",
+        )
 
     def _sweep(self, nodes: Iterable[Node]) -> list[Node]:
         """Remove what is dead among `nodes` and their producers; inputs of the graph stay."""

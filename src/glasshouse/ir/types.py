@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from glasshouse.ir.dim import Dim, SymDim, product
+from glasshouse.ir.dim import Dim, Symbol, SymDim, product, symbols_of
 from glasshouse.ir.dtype import DType
 
 Shape = tuple[Dim, ...]
@@ -49,3 +49,10 @@ def _interned(dtype: DType, shape: Shape) -> TensorType:
 def tensor_type(dtype: DType, shape: Iterable[Dim]) -> TensorType:
     """A type, shared with others that are equal: a graph of 100,000 nodes has a few hundred."""
     return _interned(dtype, tuple(shape))
+
+
+def symbols_in(types: Iterable[TensorType]) -> list[Symbol]:
+    """The symbols of all sizes, by name; one of several ranges as often."""
+    distinct = {id(type): type for type in types}.values()
+    dims = {dim for type in distinct for dim in type.shape if isinstance(dim, SymDim)}
+    return sorted({symbol for dim in dims for symbol in symbols_of(dim).values()})

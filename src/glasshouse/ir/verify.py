@@ -6,9 +6,11 @@ from collections import Counter
 from typing import NoReturn
 
 from glasshouse.errors import GlasshouseError, GraphError
+from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT, VARIABLE
+from glasshouse.ir.types import symbols_in
 
 
 def verify(graph: Graph, after: str = "") -> None:
@@ -16,7 +18,8 @@ def verify(graph: Graph, after: str = "") -> None:
 
     Checked: every operand is produced in this graph by a node before its use; declared inputs and
     outputs are in it; the recorded uses are the real ones; each node's types are those that its op
-    infers; and all this of the bodies of control flow. `after` names the pass to blame.
+    infers; each size has one range; and all this of the bodies of control flow. `after` names the
+    pass to blame.
     """
     pending, met = [graph], {graph}
     while pending:
@@ -58,6 +61,7 @@ def _verify_one(graph: Graph, after: str) -> None:
     for value in [*graph.outputs, *graph.updates.values()]:
         if value not in seen:
             _fail(value.node, "an output of the graph that is not in it", after)
+    _check_symbols(graph, after)
     for variable, value in graph.updates.items():
         if variable.op is not VARIABLE or variable not in graph:
             _fail(variable, "updated, but not a variable of the graph", after)
@@ -65,6 +69,16 @@ def _verify_one(graph: Graph, after: str) -> None:
             _fail(
                 variable, f"a variable of {variable.output.type} updated with {value.type}", after
             )
+
+
+def _check_symbols(graph: Graph, after: str) -> None:
+    """A size has one range; printed, compiled and saved, only its name tells it from others."""
+    known: dict[str, Symbol] = {}
+    for symbol in symbols_in(v.type for n in graph.nodes for v in n.outputs):
+        other = known.setdefault(symbol.name, symbol)
+        if other != symbol:
+            at = next(n for n in graph.nodes if symbol in symbols_in(v.type for v in n.outputs))
+            _fail(at, f"a size of two ranges: {other.declared}, and {symbol.declared}", after)
 
 
 def _check_types(node: Node, after: str) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Collection, Hashable
 from dataclasses import replace
 
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Symbol, SymDim, symbols_of
 from glasshouse.ir.given_sizes import may_give_size
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
+from glasshouse.ir.types import symbols_in
 from glasshouse.lower.alike import called_again, likeness
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.expand import APART, FOLDS, expanded
@@ -37,7 +37,8 @@ def lower(given: Graph | Program, target: Target) -> Program:
     """
     program = Program(given) if isinstance(given, Graph) else given
     graph = program.graph
-    program = replace(program, steps=[], symbols=_symbols(graph))
+    symbols = symbols_in(v.type for n in graph.nodes for v in n.outputs)
+    program = replace(program, steps=[], symbols=tuple(symbols))
     kernels: dict[Kernel, int] = {}
     seen: dict[Hashable, Call] = {}
     for node in graph.nodes:
@@ -189,13 +190,3 @@ def _word(ops: tuple[str, ...]) -> str:
     """A short name for people who read the generated code: the first ops, in lower case."""
     shown = [o.lower() for o in ops[:3]]
     return "_".join(shown) + ("" if len(ops) <= 3 else f"_and_{len(ops) - 3}")
-
-
-def _symbols(graph: Graph) -> tuple[Symbol, ...]:
-    found: dict[str, Symbol] = {}
-    for node in graph.nodes:
-        for value in node.outputs:
-            for dim in value.type.shape:
-                if isinstance(dim, SymDim):
-                    found.update(symbols_of(dim))
-    return tuple(found[name] for name in sorted(found))

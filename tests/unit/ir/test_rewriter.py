@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from glasshouse.ir import (
     Rewriter,
     Source,
     print_graph,
+    symbol,
     verify,
 )
 from glasshouse.numpy_ref import run
@@ -185,6 +188,45 @@ def test_types_must_be_equal() -> None:
         rw.replace(exp, [relu.output, relu.output], rule="demo", why="a test")
     assert print_graph(graph) == text
     verify(graph)
+
+
+def test_sizes_of_one_name_are_told_apart_by_their_ranges() -> None:
+    b = GraphBuilder()
+    graph = b.finish(b.input("float32", [symbol("n", 1, 64)]).apply("tanh"))
+    rw, smaller = Rewriter(graph), symbol("n", 1, 4)
+    with pytest.raises(GraphError, match=r"\(n in 1..64\) into float32\[n\] \(n in 1..4\)"):
+        rw.replace(
+            graph.outputs[0],
+            lambda: rw.expr(graph.inputs[0]).apply("reshape", shape=(smaller,)),
+            why="a test",
+        )
+
+
+@pytest.mark.parametrize("gives, says", [
+    (lambda graph, rw: None, r"rule wrong gives None of type NoneType for %1\.0: float32"),
+    (lambda graph, rw: 1.0, "gives 1.0 of type float"),
+    (lambda graph, rw: lambda: [graph.outputs[0].node], "gives %1 = Tanh.*of type Node"),
+    (lambda graph, rw: GraphBuilder().input("float32", [4]), "names %0 = Input.*not in the graph"),
+    (lambda graph, rw: lambda: rw.expr(graph.copy().outputs[0]).apply("exp"),
+     "names %1 = Tanh.*not in the graph"),
+])  # fmt: skip
+def test_what_is_no_value_of_the_graph(gives: Any, says: str) -> None:
+    b = GraphBuilder()
+    graph = b.finish(b.input("float32", [4]).apply("tanh"))
+    text, rw = str(graph), Rewriter(graph)
+    with pytest.raises(GraphError, match=says):
+        rw.replace(graph.outputs[0], gives(graph, rw), why="a test", rule="wrong")
+    assert str(graph) == text
+
+
+def test_what_was_removed_cannot_be_replaced() -> None:
+    b = GraphBuilder()
+    graph = b.finish(b.input("float32", [4]).apply("tanh"))
+    rw = Rewriter(graph)
+    gone = graph.outputs[0]
+    rw.replace(gone, graph.inputs[0], why="a test")
+    with pytest.raises(GraphError, match=r"rule again names %1 = Tanh.*not in the graph"):
+        rw.replace(gone, graph.inputs[0], why="a test", rule="again")
 
 
 def test_a_rule_that_fails_leaves_nothing_behind() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.errors import GraphError
-from glasshouse.ir import Frame, Graph, GraphBuilder, Origin, Source, tensor_type, verify
+from glasshouse.ir import Frame, Graph, GraphBuilder, Origin, Source, symbol, tensor_type, verify
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import REGISTRY
@@ -100,6 +100,12 @@ def _update_of_another_type(graph: Graph) -> None:
     graph.__dict__.update(b.finish(state).__dict__)
 
 
+def _two_ranges(graph: Graph) -> None:
+    b = GraphBuilder(origin=Origin(Source(frames=(Frame("model.py", 7),))))
+    wide, narrow = b.input("float32", [symbol("n", 1, 64)]), b.input("float32", [symbol("n", 1, 4)])
+    graph.__dict__.update(b.finish(wide, narrow).__dict__)
+
+
 BREAKS: list[tuple[Callable[[Graph], None], str]] = [
     (_foreign_operand, "operand 0 comes from outside"),
     (_use_before_definition, "operand 0 comes from outside"),
@@ -115,6 +121,7 @@ BREAKS: list[tuple[Callable[[Graph], None], str]] = [
     (_output_removed, "an output of the graph that is not in it"),
     (_update_of_no_variable, "not a variable"),
     (_update_of_another_type, r"a variable of float32\[3\] updated with float32\[\]"),
+    (_two_ranges, r"a size of two ranges: n in 1..(64|4), and n in 1..(4|64)"),
 ]
 
 

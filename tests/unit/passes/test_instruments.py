@@ -143,6 +143,20 @@ def test_a_wrong_rule_is_found_and_named() -> None:
     assert "it looked symmetric" in str(caught.value)
 
 
+def test_random_inputs_that_do_not_suit_the_graph() -> None:
+    """Whole numbers are drawn from 0 and 1, and nothing is divided by 0."""
+    b = GraphBuilder()
+    x, y = b.input("int32", [64]), b.input("int32", [64])
+    graph = b.finish(x // y)
+    ctx = PassContext()
+    ctx.check_numerics_instrument()
+    with pytest.raises(NumericsError, match=r"on random inputs: .*\n.*inputs=\["):
+        optimize(graph, ctx)
+    ctx = PassContext()
+    ctx.check_numerics_instrument([np.arange(64, dtype=np.int32), np.full(64, 3, np.int32)])
+    optimize(graph, ctx)
+
+
 def test_a_wrong_rule_among_a_hundred_right_rewrites_is_named(monkeypatch) -> None:
     def find(node, rw):
         x, y = node.inputs

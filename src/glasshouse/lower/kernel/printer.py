@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from glasshouse.ir.dim import Dim, Symbol, SymDim
+from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.printer import format_attr
 from glasshouse.lower.kernel.expr import Apply, Attrs, Choose, Compare, Expr, Load, Number, Position
 from glasshouse.lower.kernel.index import Atom, Checked, Derived, Index, Loop
@@ -38,7 +38,7 @@ _STEP = "  "
 def print_kernel(kernel: Kernel) -> str:
     """The whole kernel as text."""
     operands, outputs = (_buffers(kernel.with_role(r)) for r in (OPERAND, OUTPUT))
-    lines = [_symbol(found) for found in symbols_of_kernel(kernel)]
+    lines = [f"symbol {found.declared}" for found in symbols_of_kernel(kernel)]
     lines.append(f"kernel {kernel.name}({operands}) -> ({outputs}) {{")
     if kernel.ops:
         lines.append(f"{_STEP}ops {', '.join(kernel.ops)}")
@@ -49,11 +49,6 @@ def print_kernel(kernel: Kernel) -> str:
         lines.append(f"{_STEP}variant {kernel.variant}")
     lines += [f"{_STEP}form {_form(f)}" for f in kernel.forms]
     return "\n".join([*lines, *_block(kernel.body, _STEP), "}"]) + "\n"
-
-
-def _symbol(found: Symbol) -> str:
-    high = "" if found.high is None else found.high
-    return f"symbol {found.name} in {found.low}..{high}"
 
 
 def _buffers(buffers: Iterable[Buffer]) -> str:

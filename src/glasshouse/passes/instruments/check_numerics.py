@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasshouse.errors import NumericsError
+from glasshouse.errors import ExecutionError, NumericsError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewrite
 from glasshouse.numerics import Error, compare_all, random_inputs, smallest_failing, tolerance_of
@@ -50,7 +50,16 @@ class CheckNumerics(Instrument):
             self._given = list(random_inputs(graph))
         else:
             self._given = list(self.inputs(graph) if callable(self.inputs) else self.inputs)
-        self._wanted = self._run(graph)
+        try:
+            self._wanted = self._run(graph)
+        except ExecutionError as error:
+            if self.inputs is not None:
+                raise
+            raise NumericsError(
+                f"the graph cannot be checked on random inputs: {error.message}",
+                error.where,
+                "give some that suit it: ctx.check_numerics_instrument(inputs=[...])",
+            ) from None
 
     def begin_pass(self, pass_: Pass, graph: Graph, depth: int) -> None:
         if not isinstance(pass_, ProgramPass):  # those leave the graph as it is
