@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.frontend.onnx.call import OnnxCall
+from glasshouse.frontend.onnx.ops.quant import scaled
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import float32, int32
 from glasshouse.ops.shape import reshaped
@@ -125,10 +126,8 @@ def qgemm(c: OnnxCall) -> Any:
         "matmul", right - zero.cast(int32), transpose_x=bool(c.attr("transA", 0)),
         transpose_y=bool(c.attr("transB", 0)),
     )  # fmt: skip
-    if c.has(6):
-        total = total + c[6]
     factor = reshaped(x_scale, ()) * (reshaped(y_scale, ()) if alone else y_scale)
-    out = total.cast(float32) * (factor * c.attr("alpha", 1.0))
+    out = scaled(total, factor * c.attr("alpha", 1.0), c[6])
     if not c.has(7):
         return out
     stored = c.item(8).dtype if c.has(8) else c.item(0).dtype

@@ -8,7 +8,7 @@ from typing import Any
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.ops.arithmetic import converted
-from glasshouse.frontend.onnx.ops.conv import convolved, with_bias
+from glasshouse.frontend.onnx.ops.conv import convolved
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import FLOAT8, DType, float32, int8, int16, int32, uint8
 from glasshouse.ops import composite
@@ -130,8 +130,15 @@ def conv_integer(c: OnnxCall) -> Any:
     return convolved(c, _centred(x, c[2]), _centred(w, c[3], per_output))
 
 
-def _requantized(c: OnnxCall, total: Any, factor: Any, scale: Any, zero: Any) -> Any:
-    real = total.cast(float32) * factor.cast(float32)
+def scaled(total: Any, factor: Any, bias: Any = None) -> Any:
+    """A product of whole numbers as the real numbers it stands for. Its bias is added behind the
+    cast, so that what is cast is the product alone: kernels compute that with the bytes."""
+    factor = factor.cast(float32)
+    real = total.cast(float32) * factor
+    return real if bias is None else real + bias.cast(float32) * factor
+
+
+def _requantized(real: Any, scale: Any, zero: Any) -> Any:
     return real.apply(
         "quantize", reshaped(scale, ()).cast(float32), reshaped(zero, ()), dtype=zero.dtype
     )
@@ -141,7 +148,7 @@ def _requantized(c: OnnxCall, total: Any, factor: Any, scale: Any, zero: Any) ->
 def qlinear_matmul(c: OnnxCall) -> Any:
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = (c[i] for i in range(8))
     total = _centred(x, x_zero).apply("matmul", _centred(y, y_zero))
-    return _requantized(c, total, x_scale * y_scale, scale, zero)
+    return _requantized(scaled(total, x_scale * y_scale), scale, zero)
 
 
 @spell("QLinearConv")
@@ -150,8 +157,8 @@ def qlinear_conv(c: OnnxCall) -> Any:
     rank = x.ndim - 2
     per_output = (w.shape[0], *[1] * (rank + 1))
     total = convolved(c, _centred(x, x_zero), _centred(w, w_zero, per_output))
-    total = with_bias(total, c[8], rank)
     factor = reshaped(x_scale, ()) * w_scale
     if factor.ndim == 1:
         factor = reshaped(factor, (*factor.shape, *[1] * rank) if factor.shape != (1,) else ())
-    return _requantized(c, total, factor, scale, zero)
+    bias = c[8] if c[8] is None else reshaped(c[8], (*c[8].shape, *[1] * rank))
+    return _requantized(scaled(total, factor, bias), scale, zero)
