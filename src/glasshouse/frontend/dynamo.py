@@ -28,6 +28,7 @@ from glasshouse.frontend.torch.boundary import (
     one_under_two_names,
     saved_orders,
 )
+from glasshouse.frontend.torch.counted_calls import capture_counted_calls
 from glasshouse.frontend.torch.crossing import Boxed, crossing
 from glasshouse.frontend.torch.default_device import asked_by_all_constructors
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
@@ -154,6 +155,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
 capture_recurrent_layers(backend)
 capture_inner_gradients(backend)
 capture_masked_sizes(backend)
+capture_counted_calls(backend)
 masks_as_given()
 asked_by_all_constructors()
 

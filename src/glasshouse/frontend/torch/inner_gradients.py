@@ -24,7 +24,7 @@ def capture_inner_gradients(backend: Callable[..., Any]) -> None:
     set_while_captured(backend, "trace_autograd_ops", _takes_them_inside)
 
 
-def _takes_them_inside(code: CodeType | None) -> bool:
+def _takes_them_inside(code: CodeType | None, _: object) -> bool:
     return not (code is not None and "backward" in code.co_names)
 
 

@@ -23,6 +23,6 @@ def capture_masked_sizes(backend: Callable[..., Any]) -> None:
     set_while_captured(backend, setting, _sizes_may_be_data)
 
 
-def _sizes_may_be_data(code: CodeType | None) -> bool:
+def _sizes_may_be_data(code: CodeType | None, _: object) -> bool:
     makes_lists = code is not None and "tolist" in code.co_names
     return not (torch.is_grad_enabled() or makes_lists)

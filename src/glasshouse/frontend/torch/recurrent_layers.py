@@ -20,6 +20,6 @@ def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
     set_while_captured(backend, "allow_rnn", _can_be_captured)
 
 
-def _can_be_captured(_: Any) -> bool:
+def _can_be_captured(*_: object) -> bool:
     in_autocast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
     return not (torch.is_grad_enabled() and in_autocast)
