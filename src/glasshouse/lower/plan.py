@@ -59,7 +59,9 @@ class MemoryPlan:
     arena_bytes: int = 0
     tensor_bytes: int = 0  # of the values in the arena, if each had memory of its own
     work_offset: int = 0  # where in the arena the workspace of the running kernel begins
-    unbounded: list[Value] = field(default_factory=list)  # in the table; memory anew for each run
+    unbounded: list[Value] = field(default_factory=list)  # in the table; memory as a run needs it
+    rooms: list[list[Value]] = field(default_factory=list)
+    """The unbounded values in groups that share memory: one of a group is alive at a time."""
     workspaces: list[Dim] = field(default_factory=list)  # those without a bound, in bytes
     updates: list[Update] = field(default_factory=list)
     kept: list[Value] = field(default_factory=list)

@@ -27,6 +27,7 @@ from glasshouse.lower.program import Call, Fallback, Packed, Program
 from glasshouse.passes.arena import ArenaBlock, place
 from glasshouse.passes.base import ProgramPass, register_pass
 from glasshouse.passes.in_place import Timeline
+from glasshouse.passes.rooms import rooms_of
 
 if TYPE_CHECKING:
     from glasshouse.passes.context import PassContext
@@ -62,6 +63,7 @@ def plan_memory(program: Program, reuse: bool = True, in_place: bool = True) -> 
                 plan.packed[operand] = next_place
                 next_place += 1
     _fill_arena(program, plan, reuse)
+    _share_rooms(program, plan, reuse)
     plan.updates = list(_updates(program, reuse and in_place))
     plan.kept = _kept(program)
     plan.direct = list(_direct(program))
@@ -113,6 +115,23 @@ def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
     plan.lifetimes = {value: Lifetime(b.begin, b.end) for value, b in buffers.items()}
     plan.arena_bytes = plan.work_offset + workspace + ALIGN
     plan.tensor_bytes = sum(b.size for b in buffers.values())
+
+
+def _share_rooms(program: Program, plan: MemoryPlan, reuse: bool) -> None:
+    """Values without a bound that use the same memory."""
+    unbounded = set(plan.unbounded)
+    lives: dict[Value, Lifetime] = {}
+    last = len(program.steps) - 1
+    for number, step in enumerate(program.steps):
+        reads = step.inputs if isinstance(step, Call) else step.node.inputs
+        for operand in (*reads, *step.node.outputs):
+            if isinstance(operand, Packed):
+                continue
+            value = program.buffer_of(operand)
+            if value in unbounded:
+                begin = lives[value].begin if value in lives else number
+                lives[value] = Lifetime(begin, number) if reuse else Lifetime(0, last)
+    plan.rooms = rooms_of(lives.items())
 
 
 def _updates(program: Program, in_place: bool) -> Iterator[Update]:

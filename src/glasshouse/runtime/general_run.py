@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from glasshouse.backend.base import Executable
-from glasshouse.backend.memory import ALIGN, aligned_bytes
+from glasshouse.backend.memory import ALIGN
 from glasshouse.ir.dim import Dim, symbols_of
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
@@ -193,9 +193,7 @@ class Run:
         plan = self.of.plan
         needed = plan.work_offset + most + ALIGN
         if most and needed > self.workspace.arena.size:
-            grown = aligned_bytes(needed)
-            grown[: plan.work_offset] = self.workspace.arena[: plan.work_offset]
-            self.workspace.arena = grown
+            self.workspace.grow(needed, plan.work_offset)
 
     def _steps(self, times: Array | None, see: See | None) -> None:
         of, steps = self.of, self.of.program.steps

@@ -304,6 +304,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         """Fill the memory between steps, so that reading what nothing wrote cannot go unseen."""
         for workspace in self._workspaces:
             workspace.arena[...] = byte
+            if workspace.sized is not None:
+                workspace.sized[...] = byte
 
     def arguments(self, inputs: Sequence[Any]) -> list[Array]:
         """Arguments as arrays of the right element types, as they are stored."""

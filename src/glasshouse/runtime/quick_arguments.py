@@ -136,10 +136,15 @@ class ArgumentClass(ABC):
         yield from self.address(f"y{i}", "")
 
     @abstractmethod
-    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
+    def checked(
+        self,
+        values: Mapping[str, Value],
+        written: Container[str] = (),
+        unread: Container[str] = (),
+    ) -> Iterator[str]:
         """Arguments that are in variables by these names are what the graph wants there, and their
         addresses go into x0_at ...; calls with others are not served. `written`: inputs that the
-        run writes to."""
+        run writes to; `unread`: those that are there for their sizes, wherever they lie."""
 
     def finished(self, outputs: Sequence[Value]) -> list[str]:
         """What becomes of outputs that were made here."""
@@ -166,12 +171,20 @@ class Arrays(ArgumentClass):
         names.update((d.name, d) for d in ALL if d.is_carried)
         names["addressof"], names["from_buffer"] = ctypes.addressof, ctypes.c_char.from_buffer
 
-    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
+    def checked(
+        self,
+        values: Mapping[str, Value],
+        written: Container[str] = (),
+        unread: Container[str] = (),
+    ) -> Iterator[str]:
         for x, value in values.items():
             self.names[f"{x}_dtype"] = self.dtype(value)
             wrong = f"type({x}) is not Kind or {x}.shape != {spelled_shape(value.type.shape)}"
             wrong += f" or ({x}.dtype is not {x}_dtype and {x}.dtype != {x}_dtype)"
             yield f"if {wrong}: return None"
+            if x in unread:
+                yield f"{x}_at = 0"
+                continue
             # Inputs may be read-only; an output that is, is refused by the general path.
             lies_well = f"if not {x}.flags.c_contiguous: return None"
             is_read = x.startswith("x") and x not in written
@@ -208,11 +221,17 @@ class Tensors(ArgumentClass):
             torch.Tensor, torch.empty_like, torch.empty,
         )  # fmt: skip
 
-    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
+    def checked(
+        self,
+        values: Mapping[str, Value],
+        written: Container[str] = (),
+        unread: Container[str] = (),
+    ) -> Iterator[str]:
         fixed = [all(isinstance(d, int) for d in v.type.shape) for v in values.values()]
         self.names["known"], self.names["learn"] = never, Learner(fixed)
         given = ", ".join(values)
-        read = [x for x in values if x.startswith("x") and x not in written]
+        given_here = [x for x in values if x.startswith("x")]
+        read = [x for x in given_here if x not in written and x not in unread]
         yield "global known"
         yield f"if not known({given}):"
         for x, value in values.items():
@@ -220,7 +239,7 @@ class Tensors(ArgumentClass):
             # The class first: sparse and nested tensors have no strides, or no sizes.
             wrong = f"type({x}) is not Kind or {x}.shape != {spelled_shape(value.type.shape)}"
             wrong += f" or {x}.dtype is not {x}_dtype or not {x}.is_cpu or {x}.is_neg()"
-            wrong += "" if x in read else f" or not {x}.is_contiguous()"
+            wrong += "" if x in read or x in unread else f" or not {x}.is_contiguous()"
             yield f"    if {wrong}: return None"
             if x.startswith("x"):
                 yield f"    if {x}.requires_grad: return None"
@@ -231,6 +250,10 @@ class Tensors(ArgumentClass):
         for (x, value), is_fixed in zip(values.items(), fixed, strict=True):
             if not is_fixed:
                 yield f"if {x}.shape != {spelled_shape(value.type.shape)}: return None"
+            if x in unread:
+                yield f"{x}_at = 0"
+                continue
+            if not is_fixed:
                 copied = f"{x} = {x}.contiguous()" if x in read else "return None"
                 yield f"if not {x}.is_contiguous(): {copied}"
             yield from self.address(x, "")

@@ -33,6 +33,7 @@ from glasshouse.numpy_ref.executor import BodyMaker, failed, run_node, wrong_sha
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.checks import check_given_sizes
 from glasshouse.runtime.quick_arguments import ArgumentClass, Arrays, spelled_shape, spelled_size
+from glasshouse.runtime.sized_memory import SizedMemory
 from glasshouse.runtime.tensor_check import Learner, TensorCheck, never
 from glasshouse.runtime.tensor_memory import array_tensor, tensor_array
 from glasshouse.runtime.workspace import Workspace
@@ -193,6 +194,7 @@ class QuickFallbacks:
         added there."""
         self.program, self._turns, self._run = program, turns, run
         self._bodies, self._times = bodies, times
+        self.sized_memory: SizedMemory | None = None  # of values without a bound
         self._torch: Any = sys.modules["torch"]
         self._slots: dict[Value, int] = {}  # where views of memory stand, behind three addresses
         self._numbers = {v: i for i, v in reversed([*enumerate(program.graph.outputs)])}
@@ -361,16 +363,19 @@ class QuickFallbacks:
         program, plan = self.program, self.program.memory
         owner = _owner(program, value)
         dtype, order = value.type.dtype, program.orders.get(owner)
-        most = int(bounds(product(value.type.shape))[1])
         sized = [d for d in lying(value.type.shape, order) if isinstance(d, int)]
         is_sized = len(sized) == len(value.type.shape)
-        if owner in plan.table:
+        room = None if self.sized_memory is None else self.sized_memory.bytes_of(workspace, owner)
+        if room is not None:
+            flat = room[: room.size // dtype.itemsize * dtype.itemsize].view(dtype.storage)
+        elif owner in plan.table:
             assert workspace.constants is not None  # bound before any run
             place = plan.table[owner]
             held = self._turns[turn].get(place, workspace.constants.arrays.get(place))
             flat = np.asarray(owner.node.attrs["data"] if held is None else held).reshape(-1)
         else:
             begin = plan.arena[owner]
+            most = int(bounds(product(value.type.shape))[1])
             flat = workspace.arena[begin : begin + most * dtype.itemsize].view(dtype.storage)
         laid_out = flat.reshape(sized) if is_sized else flat
         found = array_tensor(laid_out, _kind(self._torch, dtype))

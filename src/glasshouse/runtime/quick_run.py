@@ -36,6 +36,7 @@ from glasshouse.runtime.quick_arguments import (
     size_places,
 )
 from glasshouse.runtime.quick_fallback import QuickFallbacks, can_be_prepared, has_fallbacks
+from glasshouse.runtime.sized_memory import SizedMemory
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -67,11 +68,15 @@ class QuickRun:
         self._symbols = program.symbols
         self._places = _places_of(program) or {}
         state = runtimes.state
+        plan = program.memory
+        self._sized: SizedMemory | None = None
+        if plan.unbounded or plan.workspaces:
+            self._sized = SizedMemory(program, runtimes, list(self._places))
         self._common = {
             "run": run, "state": state,
             "memmove": ctypes.memmove, "refuse": partial(_refuse, program), "runtimes": runtimes,
             "overlap": overlap, "from_storage": from_storage, "get_ident": get_ident,
-            "seed": runtimes.seed,
+            "seed": runtimes.seed, "fit": None if self._sized is None else self._sized.fit,
         }  # fmt: skip
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
@@ -87,9 +92,8 @@ class QuickRun:
         return (
             bool(graph.inputs and graph.outputs)
             and all(u.new.node.op.kind is not Kind.SOURCE for u in plan.updates)
-            and _places_of(program) is not None
-            and not plan.unbounded
-            and not plan.workspaces
+            and (places := _places_of(program)) is not None
+            and SizedMemory.serves(program, list(places))
             and (not has_fallbacks(program) or can_be_prepared(program))
         )
 
@@ -106,6 +110,7 @@ class QuickRun:
             if torch is None or over:
                 return None
             self._fallbacks = self._fallbacks or self._make_fallbacks()
+            self._fallbacks.sized_memory = self._sized
         sized = {} if self._fallbacks is None else self._fallbacks.sized
         later = {i for many in sized.values() for i in many}  # steps decide their sizes
         if later and given_outputs:
@@ -119,7 +124,8 @@ class QuickRun:
             values.update({f"y{i}": v for i, v in enumerate(outputs)})
             checks += side.filled(outputs)
         changed = {f"x{i}" for i in self._overwrites.values()} if over else set()
-        checks += side.checked(values, changed)
+        unread = {f"x{i}" for i, v in enumerate(inputs) if not self._graph.uses(v)}
+        checks += side.checked(values, changed, unread)
         if over:
             read = {x: v for x, v in values.items() if x not in changed}
             written = {x: values[x] for x in sorted(changed)}
@@ -205,12 +211,20 @@ class QuickRun:
             *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")],
         ]
 
+    def _fit_lines(self) -> list[str]:
+        """Memory for what has no bound, where sizes are not those of the last call."""
+        if self._sized is None:
+            return []
+        sizes = "".join(f"{symbol_name(symbol.name)}, " for symbol in self._places)
+        return [f"if workspace.fitted != ({sizes}): fit(workspace, ({sizes}))"]
+
     def _inside(self, steps: list[str], later: Container[int]) -> list[str]:
         """What is done in a workspace; outputs that steps make have no address before."""
         lines = [
             f"turn = {'state.turn' if self._turns else '0'}",
             "if workspace.constants is not runtimes.constants:",
             "    workspace.bind(runtimes.constants, state)",
+            *self._fit_lines(),
             "table = workspace.tables[turn]",
             *["seed()"] * (self._common["seed"] is not None),
         ]

@@ -45,6 +45,9 @@ class Workspace:
         self.tables: list[array[int]] = []
         self.frames: list[Any] = []
         self.views: list[list[Any]] | None = None  # what steps without a kernel read
+        self.sized: Array | None = None  # memory of values without a bound
+        self.rooms: list[int] = []  # offsets in it
+        self.fitted: tuple[int, ...] | None = None  # the sizes that these are for
         self._places = max(places, 1)
         self._steps = steps
         self.sizes = (ctypes.c_int64 * max(symbols, 1))()  # of a call that uses a frame
@@ -53,7 +56,7 @@ class Workspace:
         """Point to these constants from now on."""
         self.tables.clear()
         self.frames.clear()
-        self.views = None
+        self.views = self.fitted = None
         begin, sizes = self.arena.ctypes.data, ctypes.addressof(self.sizes)
         for turn in state.turns:
             table = array("Q", bytes(8 * self._places))
@@ -64,6 +67,13 @@ class Workspace:
             at = table.buffer_info()[0]
             self.frames.append(self._executable.frame(at, begin, sizes, self._steps))
         self.constants = constants
+
+    def grow(self, count: int, keep: int) -> None:
+        """Give the arena so many bytes, of which the first are as they were. Frames point to the
+        old one until the workspace is bound again."""
+        grown = aligned_bytes(count)
+        grown[:keep] = self.arena[:keep]
+        self.arena, self.constants = grown, None
 
     def addresses(self, turn: int) -> tuple[int, int, int]:
         """Where the table of a turn, the arena and the sizes are."""

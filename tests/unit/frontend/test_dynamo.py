@@ -232,3 +232,21 @@ def test_a_backward_graph_that_cannot_be_captured_is_pytorchs(monkeypatch, execu
     twin(x).pow(2).sum().backward()
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_sizes_that_no_tensor_has_are_served_on_the_quick_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a graph break a size comes as a number of its own."""
+
+    def by_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
+        return torch.softmax(x.reshape(rows, 4, 3), -1).sum(1)
+
+    run = torch.compile(by_rows, backend="glasshouse", dynamic=True)
+    with torch.no_grad():
+        for rows in (5, 7, 5, 9):
+            x = torch.randn(rows * 4, 3)
+            torch.testing.assert_close(run(x, rows), by_rows(x, rows))
+            (graph,) = dynamo.compiled_graphs()
+            assert "size:" in " ".join(graph.runner.module.input_names)
+            monkeypatch.setattr(graph.runner.module, "_run", None)  # the general path

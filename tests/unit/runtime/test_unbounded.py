@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import glasshouse as gh
 from glasshouse.errors import Unsupported
-from glasshouse.ir import GraphBuilder, symbol
+from glasshouse.ir import Graph, GraphBuilder, Value, symbol
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
 from glasshouse.runtime.compiler import compile_graph
+from glasshouse.runtime.sized_memory import SizedMemory
 
 
 def test_any_size_runs_and_none_is_saved(tmp_path: Path) -> None:
@@ -36,3 +40,77 @@ def test_any_size_runs_and_none_is_saved(tmp_path: Path) -> None:
             np.testing.assert_allclose(ours, theirs, 1e-4, 1e-4)
     with pytest.raises(Unsupported, match="upper bound"):
         module.save(tmp_path)
+
+
+def _similar(layers: int = 6) -> Graph:
+    """Rows against rows, again and again: [n, n] and [n, 16], none of them with a bound."""
+    rng = np.random.default_rng(1)
+    b = GraphBuilder()
+    x = b.input("float32", (symbol("n", 1), 16))
+    for _ in range(layers):
+        y = x.apply("matmul", b.weight(rng.standard_normal((16, 16), "f"), "float32"))
+        x = x.apply("matmul", y, transpose_y=True).apply("softmax").apply("matmul", y)
+    return b.finish(x)
+
+
+def test_memory_is_laid_out_again_only_when_sizes_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _similar()
+    module = compile_graph(optimize(graph))
+    plan = module.plan
+    assert plan.unbounded, "without such values nothing is tested"
+    assert len(plan.rooms) < len(plan.unbounded), "dead values give their memory to later ones"
+    fitted: list[tuple[int, ...]] = []
+    fit = SizedMemory.fit
+    monkeypatch.setattr(
+        SizedMemory,
+        "fit",
+        lambda self, workspace, sizes: (fitted.append(sizes), fit(self, workspace, sizes))[1],
+    )
+    module = compile_graph(optimize(graph))
+    monkeypatch.setattr(module, "_run", None)  # the general path
+    rng = np.random.default_rng(2)
+    for size in (5, 5, 700, 1, 5, 5):
+        given = rng.standard_normal((size, 16), "f")
+        (expected,) = run(graph, [given])
+        np.testing.assert_allclose(module(given), expected, 1e-4, 1e-4)
+    assert fitted == [(5,), (700,), (1,), (5,)]
+    assert module._workspaces[0].sized is not None
+    assert module._workspaces[0].sized.size < 1 << 20, "what 700 rows needed was given back"
+
+
+def test_rooms_are_of_values_that_are_not_alive_together() -> None:
+    program = compile_graph(optimize(_similar())).program
+    lives: dict[Value, list[int]] = {}
+    for number, step in enumerate(program.steps):
+        for value in (*step.node.inputs, *step.node.outputs):
+            lives.setdefault(program.buffer_of(value), []).append(number)
+    rooms = program.memory.rooms
+    assert sorted(v.node.id for r in rooms for v in r) == sorted(
+        v.node.id for v in program.memory.unbounded
+    )
+    for room in rooms:
+        for before, after in itertools.pairwise(room):
+            assert max(lives[before]) < min(lives[after])
+
+
+def test_steps_without_a_kernel_read_values_without_a_bound() -> None:
+    model = _Spectrum().eval()
+    size = torch.export.Dim("n", min=1)
+    module = gh.compile(model, torch.randn(5, 8), dynamic_shapes=({0: size},))
+    assert [s for s in module.program.steps if isinstance(s, Fallback)]
+    assert module.plan.unbounded
+    for count in (5, 5, 300, 2):
+        x = torch.randn(count, 8)
+        torch.testing.assert_close(module(x), model(x))
+
+
+class _Spectrum(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.softmax(self.layer(x), 0)
+        found = torch.linalg.svdvals(torch.relu(y).unflatten(1, (2, 4))).repeat(1, 4)
+        made: torch.Tensor = found * self.layer(torch.tanh(y) * y)
+        return made

@@ -19,6 +19,9 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ops.random import RUN_SEED
 from glasshouse.runtime.tensor_memory import tensor_array
 
+_LONG = torch.tensor(False)
+"""Expanded, a size on its own: a tensor of that length without memory."""
+
 EXECUTORS = ("auto", "compiled", "reference")
 
 
@@ -122,6 +125,8 @@ class Runner:
         given = self.captured.given(flat)
         if self._device is not None:
             given = [self._device.operand(x) for x in given]
+        else:
+            given = [_LONG.expand(x) if type(x) is int else x for x in given]
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
         if module is not None and self._plain and tensors:  # results are what arguments are
             made = module.run_over(given) if self.captured.written else module.run_flat(given)
@@ -200,8 +205,6 @@ def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
 
 
 def _operand(given: Any) -> Any:
-    if isinstance(given, int):  # a size on its own: an array of that length without memory
-        return np.broadcast_to(np.False_, (given,))
     found = given.detach().resolve_conj().resolve_neg()
     if found.dtype in COMPLEX_PARTS:
         found = torch.view_as_real(found)
