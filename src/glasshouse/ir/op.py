@@ -124,7 +124,14 @@ class Op:
             raise type(error)(
                 f"{self.name}({shown}): {error.message}", error.where, error.hint
             ) from None
-        return (out,) if isinstance(out, TensorType) else tuple(out)
+        if isinstance(out, TensorType):
+            return (out,)
+        if not isinstance(out, (tuple, list)) or not all(isinstance(t, TensorType) for t in out):
+            raise TypeMismatch(
+                f"{self.name}: its rule for types gives {out!r}, not types",
+                hint="infer gives a type or a tuple of them: `tensor_type(x.dtype, x.shape)`",
+            )
+        return tuple(out)
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Compute with handles. Numbers and arrays among the operands become constants."""

@@ -97,6 +97,13 @@ def _vjp(
     handles = [builder.wrap(v) for v in (*node.inputs, *outputs)]
     given = arrived[0] if len(outputs) == 1 else tuple(arrived)
     found = rule(given, *handles, **node.attrs)
+    if not isinstance(found, (tuple, list)):
+        raise GradientError(
+            f"the gradient of {node.op.name} is {found!r} of type {type(found).__name__}, not a "
+            "tuple",
+            str(node.origin.source),
+            "vjp gives one gradient (or None) for each operand: `(g * 2.0,)`",
+        )
     if len(found) != len(node.inputs):
         raise GradientError(
             f"{node.op.name} gives {len(found)} gradients for {len(node.inputs)} operands",
@@ -106,6 +113,12 @@ def _vjp(
 
 
 def _check(node: Node, value: Value, grad: Any) -> None:
+    if getattr(grad, "type", None) is None:
+        raise GradientError(
+            f"{node.op.name} gives {grad!r} of type {type(grad).__name__} as a gradient",
+            str(node.origin.source),
+            "vjp computes with the handles that it is given: `g * 2.0`",
+        )
     if grad.type != value.type:
         raise GradientError(
             f"{node.op.name} gives a gradient of {grad.type} for an operand of {value.type}",
