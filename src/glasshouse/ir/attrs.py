@@ -107,7 +107,6 @@ STR = Attr("str", _str)
 DIM = Attr("dim", _dim)
 INTS = Attr("ints", _tuple_of(_int, "a list of integers"))
 FLOATS = Attr("floats", _tuple_of(_float, "a list of numbers"))
-STRS = Attr("strs", _tuple_of(_str, "a list of strings"))
 DIMS = Attr("dims", _tuple_of(_dim, "a list of sizes"))
 DTYPE = Attr("dtype", _dtype)
 ANY = Attr("any", lambda given: given)
@@ -116,7 +115,6 @@ OPT_FLOAT = _optional(FLOAT)
 OPT_INTS = _optional(INTS)
 OPT_DIM = _optional(DIM)
 OPT_DTYPE = _optional(DTYPE)
-OPT_STR = _optional(STR)
 
 
 def check_attrs(

@@ -116,7 +116,7 @@ class Op:
             wanted = ", ".join(self.inputs) or "none"
             raise TypeMismatch(f"{self.name} takes the operands ({wanted}), got {count}")
         try:
-            out = self.infer(*operand_types, **attrs)
+            out: Any = self.infer(*operand_types, **attrs)  # of an author: may be anything
         except GlasshouseError as error:
             if error.message.startswith(f"{self.name}("):
                 raise
