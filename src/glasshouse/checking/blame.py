@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from glasshouse.errors import GlasshouseError
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.rewriter import Place, Rewrite
-from glasshouse.numerics.bisect import smallest_failing
 from glasshouse.numerics.truth import Values, furthest, values_of
 from glasshouse.numerics.widen import Array
 from glasshouse.passes.base import Pass
 from glasshouse.passes.context import PassContext
+from glasshouse.passes.fewest_rewrites import fewest_rewrites
 from glasshouse.passes.instrument import Instrument
-from glasshouse.passes.pipeline import apply_pass
 from glasshouse.runtime.lineage import Lineage, StandsFor
 
 Wrong = Callable[[Graph, Mapping[Place, Place]], bool]
@@ -60,30 +59,17 @@ def blame(lineage: Lineage, pass_name: str, wrong: Wrong, budget: int = 24) -> B
     before, pass_, base = _graph_before(lineage, pass_name)
     if before is None or pass_ is None:
         return None
-    taken: list[Rewrite] = []
-    failing: list[Rewrite] = []
 
-    class Taken(Instrument):
-        def rewritten(self, graph: Graph, step: Rewrite) -> None:
-            taken.append(step)
-
-    def fails(allows: Callable[[int], bool]) -> bool:
-        taken.clear()
-        trial = before.copy()
+    def trial(graph: Graph) -> tuple[Sequence[Instrument], Callable[[], bool]]:
         stands = StandsFor()
         stands.begin(lineage.traced, PassContext(passes=[]))
         stands.of = dict(base)
-        apply_pass(pass_, trial, [Taken(), stands], allows)
-        if wrong(trial, stands.of):
-            failing[:] = taken
-            return True
-        return False
+        return [stands], lambda: wrong(graph, stands.of)
 
-    if not fails(lambda n: True):
+    found = fewest_rewrites(pass_, before, trial, budget)
+    if found is None:
         return None
-    most = max((s.number for s in taken), default=0) + 1
-    smallest_failing(most, fails, budget)
-    return Blame(pass_, list(failing), before, frozenset(s.number for s in failing))
+    return Blame(pass_, found, before, frozenset(s.number for s in found))
 
 
 def _graph_before(

@@ -174,6 +174,32 @@ def test_a_wrong_rule_among_a_hundred_right_rewrites_is_named(monkeypatch) -> No
     assert len(check.blame) <= 3
 
 
+@dataclass(frozen=True)
+class WrongInTheMiddle(Pass):
+    """Three rewrites: the second is wrong, the third expects the first."""
+
+    def run(self, graph: Graph, rw: Rewriter) -> None:
+        for n, node in enumerate(graph.nodes_of(op_named("add"))):
+            if n == 2 and not graph.nodes_of(op_named("multiply")):
+                raise KeyError("what the first rewrite makes")
+            a, b = node.inputs
+            factor = 2.0 if n == 1 else 1.0
+            rw.replace(
+                node, lambda a=a, b=b, f=factor: rw.expr(b) * f + rw.expr(a),
+                rule=f"sum {n}", why="sums commute",
+            )  # fmt: skip
+
+
+def test_a_pass_that_cannot_go_on_without_a_rewrite_is_still_bisected() -> None:
+    b = GraphBuilder()
+    x, y = b.input("float32", [4]), b.input("float32", [4])
+    ctx = PassContext(passes=[WrongInTheMiddle()])
+    check = ctx.check_numerics_instrument()
+    with pytest.raises(NumericsError, match="this rewrite breaks it: rule sum 1"):
+        optimize(b.finish(x + y, x.apply("exp") + y, x.apply("tanh") + y), ctx)
+    assert [s.rule for s in check.blame][-1:] == ["sum 1"]
+
+
 def test_without_raising_the_run_goes_on() -> None:
     ctx = PassContext(passes=[WrongAdd(), "subgraph_rewrite"])
     check = ctx.check_numerics_instrument(raise_error=False)

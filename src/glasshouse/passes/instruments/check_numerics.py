@@ -14,7 +14,7 @@ import numpy as np
 from glasshouse.errors import ExecutionError, NumericsError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewrite
-from glasshouse.numerics import Error, compare_all, random_inputs, smallest_failing, tolerance_of
+from glasshouse.numerics import Error, compare_all, random_inputs, tolerance_of
 from glasshouse.numpy_ref import run
 from glasshouse.passes.base import Pass, ProgramPass
 from glasshouse.passes.instrument import Instrument
@@ -90,33 +90,19 @@ class CheckNumerics(Instrument):
         return compare_all(self._run(graph), self._wanted), limit
 
     def _bisect(self, pass_: Pass) -> list[Rewrite]:
-        from glasshouse.passes.pipeline import (
-            apply_pass,
-        )  # it imports the context, which imports us
+        # It imports the pipeline, which imports the context, which imports us.
+        from glasshouse.passes.fewest_rewrites import fewest_rewrites
 
-        before = self._before
-        assert before is not None  # begin_pass came first
-        taken: list[Rewrite] = []
-        failing: list[Rewrite] = []
+        def trial(graph: Graph) -> tuple[Sequence[Instrument], Callable[[], bool]]:
+            def is_wrong() -> bool:
+                error, limit = self._error(graph)
+                return error.scaled > limit
 
-        class Taken(Instrument):
-            def rewritten(self, graph: Graph, step: Rewrite) -> None:
-                taken.append(step)
+            return (), is_wrong
 
-        def fails(allows: Callable[[int], bool]) -> bool:
-            taken.clear()
-            trial = before.copy()
-            apply_pass(pass_, trial, [Taken()], allows)
-            error, limit = self._error(trial)
-            if error.scaled > limit:
-                failing[:] = taken
-                return True
-            return False
-
-        if not fails(lambda n: True):
-            return []  # it does not fail when repeated: the pass depends on something else
-        smallest_failing(max((s.number for s in taken), default=0) + 1, fails)
-        return list(failing)
+        assert self._before is not None  # begin_pass came first
+        # Not wrong when it is repeated: the pass depends on something else.
+        return fewest_rewrites(pass_, self._before, trial) or []
 
     def _message(self, pass_: Pass, error: Error, limit: float) -> str:
         text = f"{pass_.title} changed the numbers: error {error}, tolerance {limit:.3g}"
