@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
+from socketserver import BaseRequestHandler
 from typing import Any, NoReturn
 
 
@@ -95,7 +96,7 @@ class CappedServer(ThreadingHTTPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        handler: type,
+        handler: Callable[..., BaseRequestHandler],
         family: socket.AddressFamily,
         patience: Patience,
         busy: bytes,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from glasshouse.record import Recording
-from glasshouse.show import server as server_file
+from glasshouse.show import requests
 from glasshouse.show.patience import Patience, TimedReader
 from glasshouse.show.server import Server
 
@@ -198,7 +198,7 @@ def test_a_fault_of_ours_is_answered(server: Server, monkeypatch: pytest.MonkeyP
     def fails(data: bytes, name: str) -> Recording:
         raise TypeError("inside")
 
-    monkeypatch.setattr(server_file, "_upload", fails)
+    monkeypatch.setattr(requests, "_upload", fails)
     with connect(server) as link:
         link.sendall(request(server, "/api/open?name=x.json", "POST", len(MODEL)) + MODEL)
         said = answer(link)
