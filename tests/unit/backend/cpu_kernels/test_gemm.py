@@ -206,3 +206,9 @@ def test_denormal_bfloat16_count_as_themselves_or_as_zero(load: Loader) -> None:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert (np.abs(out - exact) <= k * 2.0**-126 * 2 + 1e-6 * exact).all()
     lib.pool_free(handle)
+
+
+def test_no_depth_leaves_too_few_tiles_to_fetch_the_next_panel(pool) -> None:
+    lib, _ = pool
+    for depth in (1, 512, 1000, 1024, 1792, 2032, 2040, 2047, 2048, 2049, 3000, 4096, 9000):
+        assert lib.panels_are_fetched_ahead(ctypes.c_long(depth)), depth

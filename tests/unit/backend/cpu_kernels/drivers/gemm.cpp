@@ -73,3 +73,12 @@ API void product_batched(void* pool, long batch, long M, long N, long K, const f
       [=](long b) { return shared_b ? 0 : b * K * N; }, bt ? 1 : N, bt ? K : 1,
       [=](long b, long r, long c, vf x, auto t) { store(C + (b * M + r) * N + c, x, t); });
 }
+template <class Src>
+static bool four_tiles(const Src& src, long K) {
+  return SerialPlan<DotF32, Src>(src, K).block / kTallest<DotF32> >= 4;
+}
+// Whether full blocks of A, in place and packed, have four tiles, beside which the next panel is fetched.
+API int panels_are_fetched_ahead(long K) {
+  const float* none = nullptr;
+  return four_tiles(RowsA<float>{none, K + 1}, K) && four_tiles(ColsA<float>{none, 1}, K);
+}

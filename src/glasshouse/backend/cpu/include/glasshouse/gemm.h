@@ -103,6 +103,11 @@ constexpr long kBlockBytes = kL2Bytes / 16 * 7;
 constexpr long kTileBlockBytes = 768 * 1024;  // processors with AMX have an L2 of 2 MB; depths of 2048 and more want 128 rows
 constexpr long kChunkUnits = 1024;      // K is cut into chunks of about this many units once it is more than twice as long
 constexpr long kChunkPanels = 16;       // panels whose sums wait between chunks
+// Tiles that a panel passes by from which the next one is fetched meanwhile. Fewer leave it no time: what is fetched by two tiles of wide
+// registers comes late (Zen 4, 16x2048x768: 182 -> 165 GFLOP/s; Zen 5 24 % slower on 16x2048x2048). Three still have it (Zen 5, 42 rows:
+// 768x3072 231 -> 272 GFLOP/s, 2048x2048 213 -> 267); tiles of 6 rows and those of AMX were not measured with three.
+template <class D>
+constexpr long kFetchFrom = kTiled<D> || kMaxRows < 14 ? 4 : 3;
 
 template <class D, class Src>
 struct SerialPlan {
@@ -117,7 +122,9 @@ struct SerialPlan {
     if constexpr (Src::kDirect)
       if (direct) lda = src.ld / D::kPer;
     constexpr int kRows = kTallest<D>;
-    block = (kTiled<D> ? kTileBlockBytes : kBlockBytes) / ((direct ? chunk : lda) * D::kBytes + 1) / kRows * kRows;
+    // By depth alone: with what packing adds to a row the longest depth, 2048, got 3 tiles, and no panel was fetched ahead (Zen 5,
+    // 2048^3: 226 -> 274 GFLOP/s).
+    block = (kTiled<D> ? kTileBlockBytes : kBlockBytes) / (chunk * D::kBytes) / kRows * kRows;
     if (block < kRows) block = kRows;
   }
 };
@@ -176,9 +183,8 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
       const long kn = p.ku - k0 < p.chunk ? p.ku - k0 : p.chunk;
       const bool last = k0 + kn >= p.ku;
       const char *A = block_of_a<D>(p, src, K, b0, b1, k0, kn, held);
-      // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
       const long share = wanted.p ? wanted.bytes / (p.chunks * (j1 - j0)) : kn * NR * kUnit;
-      const long slice = tiles.count >= 4 || wanted.p ? (share / tiles.count + 63) / 64 * 64 : 0;
+      const long slice = tiles.count >= kFetchFrom<D> || wanted.p ? (share / tiles.count + 63) / 64 * 64 : 0;
       const long step = slice * kRoundUnits<D> / (kn + 1) + 1;
       for (long j = g; j < g1; j++) {
         const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * kUnit;
