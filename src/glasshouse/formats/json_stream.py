@@ -13,7 +13,7 @@ from typing import Any
 
 from glasshouse.errors import FormatError
 from glasshouse.formats.source import SourceFile
-from glasshouse.record.container import charge_json
+from glasshouse.record.json_text import charge_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODE = json.JSONDecoder().raw_decode

@@ -15,7 +15,8 @@ import numpy as np
 
 from glasshouse import formats
 from glasshouse.errors import Unsupported
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 

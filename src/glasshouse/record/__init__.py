@@ -1,7 +1,8 @@
 """The recording: its schema, a builder that makes one and a reader that opens one lazily."""
 
 from glasshouse.record.columns import Column, Table
-from glasshouse.record.reader import GraphView, Recording, StageView
+from glasshouse.record.graph_view import GraphView, StageView
+from glasshouse.record.reader import Recording
 from glasshouse.record.writer import GraphWriter, RecordingBuilder
 
 __all__ = [

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from glasshouse.errors import GlasshouseError, LimitExceeded
 
 VARIABLE = "GLASSHOUSE_LIMITS"
+OBJECT = 64
+"""Bytes that a small Python object takes."""
 _CLOCK_EVERY = 4096
 """How many entries pass between two looks at the clock: some milliseconds of reading."""
 

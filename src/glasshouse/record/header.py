@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from glasshouse.errors import FormatError
 from glasshouse.record.budget import Budget
-from glasshouse.record.container import parse_json
+from glasshouse.record.json_text import parse_json
 from glasshouse.record.schema import FORMAT, VERSION, Header
 from glasshouse.record.strings import whole
 

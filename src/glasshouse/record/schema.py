@@ -279,3 +279,6 @@ GRAPH_TABLES: dict[str, type] = {
     "data": DataRow,
 }
 FILE_TABLES: dict[str, type] = {"sources": SourceRow, "styles": StyleRow}
+TABLE_NAMES: dict[type, str] = {
+    cls: name for tables in (GRAPH_TABLES, FILE_TABLES) for name, cls in tables.items()
+}

@@ -16,13 +16,15 @@ import numpy as np
 
 from glasshouse.record.budget import Budget, unlimited
 from glasshouse.record.columns import Array, Column, EqualColumns, Field, Table
+from glasshouse.record.graph_view import GraphView
 from glasshouse.record.header import check_nesting
-from glasshouse.record.reader import TABLE_NAMES, GraphView, MemoryStore, Recording
+from glasshouse.record.reader import MemoryStore, Recording
 from glasshouse.record.schema import (
     FILE_TABLES,
     FORMAT,
     GRAPH_TABLES,
     NEVER,
+    TABLE_NAMES,
     VERSION,
     GraphInfo,
     GroupRow,

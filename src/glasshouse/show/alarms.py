@@ -8,7 +8,8 @@ import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
 from glasshouse.show.figures import seconds
 from glasshouse.show.priced import limits_of

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from glasshouse.record.boundary import boundary
+from glasshouse.record.graph_view import StageView
 from glasshouse.record.open_file import printable
-from glasshouse.record.reader import Recording, StageView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import ErrorRow, TimeRow
 from glasshouse.show.confidence import InTurns
 from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds

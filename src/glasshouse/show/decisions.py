@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import CandidateRow, KernelRow, RewriteRow
 
 

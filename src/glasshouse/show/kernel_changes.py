@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import ErrorRow
 from glasshouse.show.alarms import alarms
 from glasshouse.show.priced import KernelGroup, kernel_groups, unfused

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from glasshouse.record.reader import StageView
+from glasshouse.record.graph_view import StageView
 from glasshouse.record.schema import NEVER
 
 

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, NodeRow
 from glasshouse.show.priced import kernel_times
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from glasshouse.record.boundary import boundary
+from glasshouse.record.graph_view import GraphView
 from glasshouse.record.open_file import printable
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import (
     NEVER,
     ErrorRow,

@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 
-from glasshouse.record.reader import StageView
+from glasshouse.record.graph_view import StageView
 
 
 def structure_keys(stage: StageView) -> dict[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from glasshouse.record.reader import GraphView
+from glasshouse.record.graph_view import GraphView
 from glasshouse.record.schema import CandidateRow, KernelRow
 from glasshouse.show.figures import cut_left, seconds, table
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from glasshouse.errors import FormatError
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.columns import Column
-from glasshouse.record.container import decode_table, encode_table
 from glasshouse.record.schema import GRAPH_TABLES, DataRow, KernelRow, RewriteRow, Text
+from glasshouse.record.table_bytes import decode_table, encode_table
 
 
 def sample() -> bytes:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from glasshouse.record import Recording, RecordingBuilder, reader
 from glasshouse.record.budget import ReadLimits
 from glasshouse.record.columns import Column
-from glasshouse.record.container import decode_table, encode_table
 from glasshouse.record.schema import GRAPH_TABLES, KernelRow, NodeRow, Text, TimeRow
+from glasshouse.record.table_bytes import decode_table, encode_table
 from record_strategies import builders, ints
 
 

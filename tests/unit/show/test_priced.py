@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 
 from glasshouse import cli
-from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.graph_view import GraphView
+from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, RejectRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 from glasshouse.show.alarms import alarms
