@@ -2,8 +2,9 @@
 
 from glasshouse.record.columns import Column, Table
 from glasshouse.record.graph_view import GraphView, StageView
+from glasshouse.record.graph_writer import GraphWriter
 from glasshouse.record.reader import Recording
-from glasshouse.record.writer import GraphWriter, RecordingBuilder
+from glasshouse.record.writer import RecordingBuilder
 
 __all__ = [
     "Column",

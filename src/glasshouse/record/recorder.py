@@ -18,10 +18,11 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.origin import Scope
 from glasshouse.ir.printer import attributes, label_of
 from glasshouse.ir.rewriter import Reject, Rewrite
+from glasshouse.record.graph_writer import GraphWriter
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import NEVER, RejectRow, RewriteRow
 from glasshouse.record.seen import Reads, SeenNode, ends_of, reads_of
-from glasshouse.record.writer import GraphWriter, RecordingBuilder
+from glasshouse.record.writer import RecordingBuilder
 
 _HIDDEN = frozenset({"body", "label", "types", "data", "dtype", "shape", "name"})
 _MAX_SOURCE = 1 << 20

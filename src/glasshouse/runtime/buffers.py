@@ -9,8 +9,8 @@ from glasshouse.ir.graph import Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.plan import Arrival, has_bound, upper_bytes
 from glasshouse.lower.program import Fallback, Program
+from glasshouse.record.graph_writer import GraphWriter
 from glasshouse.record.schema import BufferRow, DataRow
-from glasshouse.record.writer import GraphWriter
 
 
 def keep_buffers(program: Program, owner: GraphWriter) -> None:

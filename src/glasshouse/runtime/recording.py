@@ -11,11 +11,12 @@ from glasshouse.ir.dtype import bfloat16, float16
 from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
 from glasshouse.lower.quant import computes_in
+from glasshouse.record.graph_writer import GraphWriter
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
 from glasshouse.record.titles import full_titles
-from glasshouse.record.writer import GraphWriter, RecordingBuilder
+from glasshouse.record.writer import RecordingBuilder
 from glasshouse.runtime.account import Account, measure_account
 from glasshouse.runtime.accuracy import measure_accuracy
 from glasshouse.runtime.buffers import keep_buffers

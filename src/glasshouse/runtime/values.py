@@ -11,8 +11,8 @@ from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.program import Step
+from glasshouse.record.graph_writer import GraphWriter
 from glasshouse.record.values import summary_of
-from glasshouse.record.writer import GraphWriter
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.late_array import LateArray
 from glasshouse.runtime.module import Module
