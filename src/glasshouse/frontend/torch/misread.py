@@ -4,7 +4,7 @@
 gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
 from the front: counted from the back, the tracer gives its result twice as many axes. `ctc_loss`
 has a result whose size the data decide, and which nobody sees; `cov` asks the data a question that
-sizes answer.
+sizes answer. `queue[pointer] = x` reads a number to make a view.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from glasshouse.frontend.torch import covariance, ctc
+from glasshouse.frontend.torch import covariance, ctc, named_places
 
 _READ = torch.Tensor.data.__get__
+_ASSIGN = torch.Tensor.__setitem__
 _UNIQUE = (torch.unique_consecutive, torch.Tensor.unique_consecutive)
 
 
@@ -35,6 +36,8 @@ class ReadRight(TorchFunctionMode):
         given = dict(kwargs or {})
         if func == _READ:
             return args[0].detach()
+        if func is _ASSIGN and named_places.is_named(args):
+            return named_places.assign(*args)
         if func in ctc.CALLS:
             return ctc.ctc_loss(*args, **given)
         if func in covariance.COVARIANCES and covariance.is_plain(args, given):

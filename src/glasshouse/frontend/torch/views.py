@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glasshouse.frontend.torch.complex import Complex, joined
-from glasshouse.ir.dim import product
+from glasshouse.ir.dim import SymDim, product
 from glasshouse.ops.composite import setitem
 from glasshouse.ops.create import arange_near
 from glasshouse.ops.shape import inverse, permuted, reshaped
@@ -45,7 +45,7 @@ def put_back(
         i, j = axis_of(a, rank), axis_of(b, rank)
         order[i], order[j] = order[j], order[i]
         return permuted(new, order)
-    if name == "aten::select" and isinstance(args[1], int):
+    if name == "aten::select" and isinstance(args[2], (int, SymDim)):  # else it is data
         return setitem(parent, _along(args[1], rank, args[2]), new)
     if name == "aten::slice":
         defaults: tuple[Any, ...] = (0, None, None, 1)
