@@ -51,3 +51,21 @@ def test_a_layer_with_batch_and_time_exchanged_is_not_copied() -> None:
     torch.testing.assert_close(found, expected)
     last = dynamo.compiled_graphs()[-1].graph
     assert (5, 2, 8) in [v.type.shape for v in last.outputs]
+
+
+def test_results_lie_so_for_other_sizes_too() -> None:
+    torch._dynamo.reset()
+    dynamo.reset()
+
+    def turned(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y.transpose(1, 2), y.permute(2, 0, 1), y[:, :, 0], y + 1
+
+    run = torch.compile(turned, backend="glasshouse", options={"executor": "compiled"})
+    for batch in (3, 5, 7):
+        x = torch.randn(batch, 4, 6)
+        found, expected = run(x), turned(x)
+        torch.testing.assert_close(found, expected)
+        for number in (0, 1, 3):  # one with gaps is made without them
+            assert found[number].stride() == expected[number].stride()
+    assert len(dynamo.compiled_graphs()) == 2  # the second serves all sizes
