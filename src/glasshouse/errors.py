@@ -60,6 +60,10 @@ class ExecutionError(GlasshouseError, RuntimeError):
     """A graph that could not be run on the inputs given."""
 
 
+class OutOfMemory(ExecutionError, MemoryError):
+    """There is less memory than a model needs."""
+
+
 class LibraryRefused(ExecutionError):
     """A library refuses what it was chosen for: it has no algorithm, or none for where operands
     lie."""

@@ -7,10 +7,13 @@ through the table. All else shares one arena, where memory is used again as soon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
+from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.plan import (
@@ -41,19 +44,47 @@ class PlanMemory(ProgramPass):
     in_place: bool = True
 
     def decide(self, program: Program, ctx: PassContext) -> Program:
-        return replace(program, plan=plan_memory(program, in_place=self.in_place))
+        most = _host_memory() / _SHARE if ctx.target.name == "cpu" else inf
+        return replace(program, plan=plan_memory(program, in_place=self.in_place, most=most))
 
     def result(self, program: Program) -> MemoryPlan | None:
         return program.plan
 
 
-def plan_memory(program: Program, reuse: bool = True, in_place: bool = True) -> MemoryPlan:
-    """The plan of a program whose steps run in order; without `reuse`, no memory is used twice."""
+_SHARE = 4
+"""An arena that is larger than this part of the host's memory is not laid out for the largest sizes
+that are allowed: an upper bound of ten million is said by who knows of none."""
+
+
+def plan_memory(
+    program: Program, reuse: bool = True, in_place: bool = True, most: float = inf
+) -> MemoryPlan:
+    """The plan of a program whose steps run in order; without `reuse`, no memory is used twice. If
+    the arena took more bytes than `most`, values whose sizes calls decide are planned as those
+    without a bound are."""
+    plan = _plan(program, reuse, in_place, has_bound)
+    if plan.arena_bytes > most:
+        return _plan(program, reuse, in_place, lambda size: isinstance(size, int))
+    return plan
+
+
+def _host_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not told on this system
+        return inf
+
+
+Planned = Callable[[Dim], bool]
+"""Whether memory of so many bytes is planned before a run."""
+
+
+def _plan(program: Program, reuse: bool, in_place: bool, planned: Planned) -> MemoryPlan:
     plan = MemoryPlan()
     for value in _reached_from_outside(program):
         if value not in plan.table:
             plan.table[value] = len(plan.table)
-    plan.unbounded = _without_bound(program, plan)
+    plan.unbounded = _without_bound(program, plan, planned)
     for value in plan.unbounded:
         plan.table[value] = len(plan.table)
     next_place = len(plan.table)
@@ -62,7 +93,7 @@ def plan_memory(program: Program, reuse: bool = True, in_place: bool = True) -> 
             if isinstance(operand, Packed) and operand not in plan.packed:
                 plan.packed[operand] = next_place
                 next_place += 1
-    _fill_arena(program, plan, reuse)
+    _fill_arena(program, plan, reuse, planned)
     _share_rooms(program, plan, reuse)
     plan.updates = list(_updates(program, reuse and in_place))
     plan.kept = _kept(program)
@@ -82,13 +113,13 @@ def _reached_from_outside(program: Program) -> list[Value]:
     return out
 
 
-def _without_bound(program: Program, plan: MemoryPlan) -> list[Value]:
+def _without_bound(program: Program, plan: MemoryPlan, planned: Planned) -> list[Value]:
     """Buffers of kernels whose size is known in a run alone."""
     made = [program.buffer_of(v) for s in program.steps for v in s.node.outputs]
-    return [v for v in dict.fromkeys(made) if v not in plan.table and not has_bound(v.type.nbytes)]
+    return [v for v in dict.fromkeys(made) if v not in plan.table and not planned(v.type.nbytes)]
 
 
-def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
+def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool, planned: Planned) -> None:
     """A value lives from the step that writes it to the last that reads it."""
     buffers: dict[Value, ArenaBlock] = {}
     workspace = 0
@@ -106,7 +137,7 @@ def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
                 buffers[value] = ArenaBlock(size, number if reuse else 0, number if reuse else last)
         if not isinstance(step, Call):
             continue
-        if has_bound(step.workspace):
+        if planned(step.workspace):
             workspace = max(workspace, upper_bytes(step.workspace))
         else:
             plan.workspaces.append(step.workspace)

@@ -41,7 +41,7 @@ from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.taken import Taker
 from glasshouse.runtime.updates import State
-from glasshouse.runtime.workspace import Runtimes, Workspace
+from glasshouse.runtime.workspace import Runtimes, Workspace, arena_for
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self._refused = {}
         steps, places = len(program.steps), plan.table_size
         self._workspaces = [
-            Workspace(
-                backend.memory(plan.arena_bytes), places, executable, steps, len(program.symbols)
-            )
+            Workspace(arena_for(backend, program), places, executable, steps, len(program.symbols))
             for _ in range(num_runtimes)
         ]
         packing = Packing(executable, program, prefaulted, mapped, shares)

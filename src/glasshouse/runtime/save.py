@@ -103,8 +103,9 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     program, plan = module.program, module.plan
     if plan.unbounded or plan.workspaces:
         raise Unsupported(
-            "a size without an upper bound cannot be saved: its memory is planned when it is run",
-            hint="give the symbol a range, as in symbol('batch', 1, 64)",
+            "a size without an upper bound, or with one that asks for more memory than there is, "
+            "cannot be saved: its memory is planned when it is run",
+            hint="give the symbol a (smaller) range, as in symbol('batch', 1, 64)",
         )
     # Who loads it has the driver, or the compiled code, and no libraries beside it.
     program = without_opaque(program, module.backend.target)

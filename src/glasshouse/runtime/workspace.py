@@ -17,10 +17,12 @@ from queue import Empty, SimpleQueue
 from threading import get_ident
 from typing import Any
 
-from glasshouse.backend.base import Executable
+from glasshouse.backend.base import Backend, Executable
 from glasshouse.backend.memory import aligned_bytes
-from glasshouse.errors import ExecutionError
+from glasshouse.errors import ExecutionError, OutOfMemory
 from glasshouse.forking import ForkAware
+from glasshouse.lower.plan import upper_bytes
+from glasshouse.lower.program import Program
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.late_array import LateArray
@@ -28,6 +30,23 @@ from glasshouse.runtime.updates import State
 
 PATIENCE = 10.0
 """Seconds that a fork waits for a step that changes variables; it must end some time."""
+
+
+def arena_for(backend: Backend, program: Program) -> Array:
+    """Memory for all values between kernels, or an error that says what takes most of it."""
+    plan = program.memory
+    try:
+        return backend.memory(plan.arena_bytes)
+    except MemoryError:
+        largest = max(plan.arena, key=lambda v: upper_bytes(v.type.nbytes), default=None)
+        size = 0 if largest is None else upper_bytes(largest.type.nbytes)
+        raise OutOfMemory(
+            f"no memory for the {plan.arena_bytes:,} bytes that lie between the kernels of "
+            f"{program.graph.name or 'this model'}"
+            + (f"; the largest value is {largest.type}, {size:,} bytes" if largest else ""),
+            str(largest.node.origin.source) if largest else "",
+            hint="give smaller inputs, or a size that differs from call to call a lower bound",
+        ) from None
 
 
 class Workspace:

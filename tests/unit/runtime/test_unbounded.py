@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import glasshouse as gh
-from glasshouse.errors import Unsupported
+from glasshouse.errors import OutOfMemory, Unsupported
 from glasshouse.ir import Graph, GraphBuilder, Value, symbol
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
+from glasshouse.passes.plan_memory import plan_memory
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.sized_memory import SizedMemory
 
@@ -114,3 +115,27 @@ class _Spectrum(torch.nn.Module):
         found = torch.linalg.svdvals(torch.relu(y).unflatten(1, (2, 4))).repeat(1, 4)
         made: torch.Tensor = found * self.layer(torch.tanh(y) * y)
         return made
+
+
+def test_a_bound_beyond_memory_is_none() -> None:
+    """A billion rows, of a model that is called with five: 4 TB were asked for between kernels."""
+    rng, b = np.random.default_rng(3), GraphBuilder()
+    x = b.input("float32", (symbol("n", 1, 10**9), 16))
+    y = x.apply("matmul", b.weight(rng.standard_normal((16, 1024), "f"), "float32")).apply("tanh")
+    graph = b.finish(y.apply("matmul", b.weight(rng.standard_normal((1024, 16), "f"), "float32")))
+    module = compile_graph(optimize(graph))
+    assert module.plan.unbounded
+    assert module.plan.arena_bytes < 1 << 30
+    given = rng.standard_normal((5, 16), "f")
+    np.testing.assert_allclose(module(given), run(graph, [given])[0], 1e-4, 1e-4)
+    small = plan_memory(module.program)
+    assert not small.unbounded, "without a limit its bound is a bound"
+
+
+def test_memory_that_is_not_there_is_refused_with_what_takes_it() -> None:
+    b = GraphBuilder("vast")
+    x = b.input("float32", (1, 1 << 22))
+    y = x.apply("reshape", shape=(1 << 22, 1)).apply("matmul", x).apply("softmax")
+    graph = b.finish(y.apply("matmul", y).apply("sum", axes=(0, 1)))
+    with pytest.raises(OutOfMemory, match=r"(?s)kernels of vast.*float32\[4194304, 4194304\]"):
+        compile_graph(optimize(graph))
