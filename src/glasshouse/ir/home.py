@@ -18,6 +18,7 @@ from glasshouse.ir.origin import NOWHERE, Origin, Scope, Source
 if TYPE_CHECKING:
     from glasshouse.ir.graph import Node
 
+_BACKWARD = ("phase", "backward")
 _WEIGHT = {
     Kind.CONTRACTION: 4,
     Kind.REDUCTION: 3,
@@ -62,17 +63,24 @@ def home_of(nodes: Sequence[Node]) -> Origin:
 
 
 def made_from(nodes: Iterable[Node], pass_name: str, rule: str) -> Origin:
-    """The origin of what a rewrite makes out of `nodes`; labels stay that all of them have."""
+    """The origin of what a rewrite makes out of `nodes`; labels stay that all of them have.
+
+    What has a backward op in it runs backward: a gradient with the update of its weight in one
+    kernel, without a phase, would stand with the forward part, which it comes long after.
+    """
     nodes = list(nodes)
     known = [n for n in nodes if n.origin.source is not NOWHERE] or nodes
     home = home_of(nodes)
-    return replace(
+    labels = tuple(p for p in home.labels if all(p in n.origin.labels for n in known))
+    made = replace(
         home,
         pass_name=pass_name,
         rule=rule,
         replaces=tuple(n.id for n in nodes),
-        labels=tuple(p for p in home.labels if all(p in n.origin.labels for n in known)),
+        labels=labels,
     )
+    backward = any(_BACKWARD in n.origin.labels for n in nodes)
+    return made.with_label(*_BACKWARD) if backward else made
 
 
 def _steps(scopes: Sequence[Scope]) -> tuple[tuple[str, str], ...]:

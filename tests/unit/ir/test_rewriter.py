@@ -25,6 +25,7 @@ from glasshouse.ir import (
     symbol,
     verify,
 )
+from glasshouse.ir.home import made_from
 from glasshouse.numpy_ref import run
 
 
@@ -300,3 +301,25 @@ def test_labels_on_what_is_made() -> None:
     tanh = next(n for n in graph.nodes if n.op.name == "tanh")
     assert tanh.origin.label("variant") == "fast"
     assert tanh.origin.label("phase") == "forward"
+
+
+@pytest.mark.parametrize(
+    ("phases", "made"),
+    [
+        (("forward", "forward"), "forward"),
+        (("backward", "optimizer"), "backward"),
+        (("forward", "backward"), "backward"),
+        (("forward", "optimizer"), None),
+        ((None, "backward"), "backward"),
+    ],
+)
+def test_what_has_a_backward_op_in_it_runs_backward(phases, made) -> None:
+    b = GraphBuilder("phases")
+    x = b.input("float32", (4,), "x")
+    nodes = []
+    for phase in phases:
+        labels = () if phase is None else (("phase", phase),)
+        with b.at(Origin(Source(frames=(Frame("model.py", 1),)), labels=labels)):
+            x = x.apply("exp")
+        nodes.append(x.value.node)
+    assert made_from(nodes, "FuseOperator", "fuse").label("phase") == made
