@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from glasshouse.record.graph_view import GraphView
 from glasshouse.record.reader import Recording
-from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
+from glasshouse.record.schema import ErrorRow, KernelRow
 from glasshouse.show.figures import seconds
 from glasshouse.show.priced import limits_of
+from glasshouse.show.times import Times, times_of
 
 OUTLIER = 1.5
 """Times the median of equal kernels, and three spreads beyond it; 5 us at least."""
@@ -44,7 +45,8 @@ def alarms(recording: Recording, graph: GraphView) -> list[Alarm]:
         names = ", ".join(dict.fromkeys(k.title or k.name for k in slow[:5]))
         why = str(slow[0].code).removeprefix("// ")
         out.append(Alarm("fallback", f"{len(slow)} steps run through Python: {names} ({why})"))
-    return out + _outliers(graph, kernels) + _impossible(recording, graph, kernels)
+    times = times_of(graph)
+    return out + _outliers(times, kernels) + _impossible(recording, times, kernels)
 
 
 def _errors(graph: GraphView) -> list[Alarm]:
@@ -64,15 +66,14 @@ def _errors(graph: GraphView) -> list[Alarm]:
     return out
 
 
-def _impossible(recording: Recording, graph: GraphView, kernels: list[KernelRow]) -> list[Alarm]:
+def _impossible(recording: Recording, times: Times, kernels: list[KernelRow]) -> list[Alarm]:
     """Kernels that took less time than the machine needs for their operations."""
     limits = limits_of(recording.header.facts)
     fastest = max((v for k, v in limits.items() if k not in ("read", "copy")), default=0.0)
-    times = {r.kernel: r.seconds for r in graph.table(TimeRow)}
     out = []
     for k in kernels:
         least = k.flops * k.runs / fastest / SKIPPED if fastest else 0.0
-        took = times.get(k.id, math.inf)
+        took = times.by_kernel.get(k.id, math.inf)
         if took < least and least > _CLOCK:
             what = f"{k.title or k.name} takes {seconds(took)}, and this machine needs at least "
             what += f"{seconds(least)} for its operations: the time is not its own"
@@ -80,23 +81,23 @@ def _impossible(recording: Recording, graph: GraphView, kernels: list[KernelRow]
     return out
 
 
-def _outliers(graph: GraphView, kernels: list[KernelRow]) -> list[Alarm]:
+def _outliers(times: Times, kernels: list[KernelRow]) -> list[Alarm]:
     """Kernels that take longer than their equals in other layers."""
-    rows = {r.kernel: r for r in graph.table(TimeRow)}
+    took = times.by_kernel
     alike: dict[tuple[str, float, float], list[KernelRow]] = defaultdict(list)
     for k in kernels:
-        if k.id in rows and math.isfinite(rows[k.id].seconds):
+        if k.id in took:
             alike[k.name, k.flops, k.bytes_read + k.bytes_written].append(k)
     out = []
     for many in alike.values():
         if len(many) < _EQUAL:
             continue
-        middle = statistics.median(rows[k.id].seconds for k in many)
-        room = 3 * statistics.median(rows[k.id].spread for k in many)
+        middle = statistics.median(took[k.id] for k in many)
+        room = 3 * statistics.median(times.spreads[k.id] for k in many)
         for k in many:
-            row = rows[k.id]
-            if row.seconds > max(OUTLIER * middle, middle + room + 3 * row.spread, _LEAST):
-                what = f"{k.title or k.name} takes {seconds(row.seconds)}"
+            beyond = middle + room + 3 * times.spreads[k.id]
+            if took[k.id] > max(OUTLIER * middle, beyond, _LEAST):
+                what = f"{k.title or k.name} takes {seconds(took[k.id])}"
                 out.append(
                     Alarm("slow", f"{what}, its {len(many) - 1} equals {seconds(middle)} each")
                 )

@@ -15,15 +15,16 @@ from glasshouse.record.boundary import boundary
 from glasshouse.record.graph_view import StageView
 from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording
-from glasshouse.record.schema import ErrorRow, TimeRow
+from glasshouse.record.schema import ErrorRow
 from glasshouse.show.confidence import InTurns
 from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds
 from glasshouse.show.figures import cut, cut_left, percent, seconds, size, table
 from glasshouse.show.kernel_changes import KernelChange, kernel_changes
 from glasshouse.show.matching import matched, module_paths
 from glasshouse.show.regions import SharedPart, other_compilers, regions
-from glasshouse.show.report import times_of, wall_time
+from glasshouse.show.report import wall_time
 from glasshouse.show.structure import structure_keys
+from glasshouse.show.times import times_of
 
 Key = str | int
 _Described = dict[Key, tuple[str, dict[str, object]]]
@@ -40,8 +41,7 @@ class Side:
     @property
     def time(self) -> float:
         """Seconds of all nodes in the first run; NaN when nothing was timed."""
-        _, by_node, by_kernel = times_of(self.stage.graph)
-        return sum(by_node.values()) or sum(by_kernel.values()) or math.nan
+        return times_of(self.stage.graph).total or math.nan
 
     @property
     def wall(self) -> float:
@@ -51,8 +51,8 @@ class Side:
     def doubt(self) -> float:
         """The standard error of the time, as a share of it; 0 where spreads were not recorded."""
         facts = self.recording.header.facts
-        rows = self.stage.graph.table(TimeRow)
-        spread = math.sqrt(sum(float(s) ** 2 for s in rows.array("spread")))
+        spreads = times_of(self.stage.graph).spreads.values()
+        spread = math.sqrt(sum(s**2 for s in spreads))
         try:
             wall = float(facts.get("wall spread", "0")) / (self.wall or 1.0)
             runs = max(1, int(facts.get("runs", "1")))

@@ -21,10 +21,10 @@ from glasshouse.record.schema import (
     KernelRow,
     NodeRow,
     RejectRow,
-    TimeRow,
 )
 from glasshouse.record.titles import short_path
 from glasshouse.show.figures import percent, seconds, size
+from glasshouse.show.times import times_of
 
 LATENCY = 3e-6
 """Seconds: a kernel that could be done sooner is held up by its start, not by the machine."""
@@ -87,7 +87,8 @@ def limits_of(facts: Mapping[str, str]) -> dict[str, float]:
 
 def kernel_groups(recording: Recording, graph: GraphView) -> list[KernelGroup]:
     """The kernels that were timed, the costliest first."""
-    times, spreads = kernel_times(graph)
+    measured = times_of(graph)
+    times, spreads = measured.by_kernel, measured.spreads
     limits = limits_of(recording.header.facts)
     places = nodes_of(graph)
     weights = _weights(graph)
@@ -150,7 +151,7 @@ def _rates(recording: Recording, graph: GraphView) -> tuple[list[float], list[fl
     speed = limits.get("copy") or limits.get("read")
     if not speed:
         return [], []
-    times, _ = kernel_times(graph)
+    times = times_of(graph).by_kernel
     seen = [(math.inf, speed)]
     for kernel in graph.table(KernelRow):
         moved = kernel.bytes_read + kernel.bytes_written
@@ -217,19 +218,6 @@ def nodes_of(graph: GraphView, everywhere: bool = False) -> dict[int, NodeRow]:
     if everywhere:
         wanted |= {n for row in graph.table(RejectRow) for n in row.nodes}
     return graph.last_rows(wanted)
-
-
-def kernel_times(graph: GraphView) -> tuple[dict[int, float], dict[int, float]]:
-    """Seconds and spread by kernel, of the first run."""
-    times: dict[int, float] = defaultdict(float)
-    spreads: dict[int, float] = defaultdict(float)
-    rows = graph.table(TimeRow)
-    run = rows.row(0).run if rows.rows else ""
-    for row in rows:
-        if row.run == run and row.kernel != NEVER and math.isfinite(row.seconds):
-            times[row.kernel] += row.seconds
-            spreads[row.kernel] = max(spreads[row.kernel], row.spread)
-    return times, spreads
 
 
 def _limit(

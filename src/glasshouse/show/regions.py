@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from glasshouse.record.graph_view import GraphView
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, NodeRow
-from glasshouse.show.priced import kernel_times
+from glasshouse.show.times import times_of
 
 _LAYERS = "originalLayersNames"  # in OpenVINO's execution graph
 COMPILER = "compiler"
@@ -79,7 +79,7 @@ def other_compilers(a: Recording, b: Recording) -> bool:
 
 def _kernels(recording: Recording, graph: GraphView) -> list[tuple[set[str], str, float]]:
     """Names of the model's ops, title and seconds of each timed kernel."""
-    times, _ = kernel_times(graph)
+    times = times_of(graph).by_kernel
     rows = _rows(recording, graph)
     out = []
     for kernel in graph.table(KernelRow):

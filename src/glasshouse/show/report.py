@@ -28,6 +28,7 @@ from glasshouse.record.schema import (
 from glasshouse.show.alarms import alarms
 from glasshouse.show.figures import cut, cut_left, percent, seconds, short, size, table
 from glasshouse.show.priced import advice, kernel_groups, unfused
+from glasshouse.show.times import times_of
 from glasshouse.show.variants import variants
 
 WALL_TIME = ("wall seconds", "wall time")
@@ -102,21 +103,6 @@ def _passes(graph: GraphView) -> str:
 
 
 # -------------------------------------------------------------------------------------- kernels
-def times_of(graph: GraphView) -> tuple[str, dict[int, float], dict[int, float]]:
-    """The first run's name, and its seconds by node id and by kernel id."""
-    rows = graph.table(TimeRow)
-    by_node: dict[int, float] = defaultdict(float)
-    by_kernel: dict[int, float] = defaultdict(float)
-    run = rows.row(0).run if rows.rows else ""
-    for row in rows:
-        if row.run == run and math.isfinite(row.seconds):
-            if row.node != NEVER:
-                by_node[row.node] += row.seconds
-            if row.kernel != NEVER:
-                by_kernel[row.kernel] += row.seconds
-    return run, dict(by_node), dict(by_kernel)
-
-
 def _places(graph: GraphView) -> dict[int, NodeRow]:
     """Where each node that anything speaks of comes from: its last row."""
     wanted: set[int] = set(graph.table(TimeRow).array("node").tolist())
@@ -150,21 +136,21 @@ def _called(node: NodeRow | None, kernel: KernelRow | None) -> str:
 
 
 def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
-    run, by_node, by_kernel = times_of(graph)
+    times = times_of(graph)
     kernels = list(graph.table(KernelRow))
     places = _places(graph)
-    if not by_node and not by_kernel:
+    if not times.by_node and not times.by_kernel:
         return _untimed(graph, kernels, places, top)
-    total = sum(by_node.values()) or sum(by_kernel.values())
-    entries = _grouped(recording, graph, total) + _without_kernel(graph, by_node, places, total)
+    total = times.total
+    entries = _grouped(recording, graph, total)
+    entries += _without_kernel(graph, times.by_node, places, total)
     entries.sort(key=lambda e: -e[0])
     head = ["time", "share", "each", "kernel", "code", "GFLOP/s", "GB/s", "of limit", "error"]
     rows = [[*head, "from"], *(cells for _, cells in entries[:top])]
     rest = sum(e[0] for e in entries[top:])
     more = f"\n  and {len(entries) - top} more: {seconds(rest)}" if len(entries) > top else ""
-    title = (
-        f"Kernels by time{f' ({run})' if run else ''}, {seconds(total)} in all{_layers(kernels)}"
-    )
+    run = f" ({times.run})" if times.run else ""
+    title = f"Kernels by time{run}, {seconds(total)} in all{_layers(kernels)}"
     text = f"{title}\n{table(rows, [0, 1, 2, 5, 6])}{more}"
     return f"{text}\n{_account(recording, total)}".rstrip()
 

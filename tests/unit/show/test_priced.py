@@ -14,6 +14,7 @@ from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, RejectRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 from glasshouse.show.alarms import alarms
+from glasshouse.show.compare import Side
 from glasshouse.show.kernel_changes import kernel_changes, regressions
 from glasshouse.show.priced import advice, kernel_groups, unfused
 from glasshouse.show.report import report
@@ -24,7 +25,7 @@ LAYERS = 6
 
 
 def recorded(
-    slow: int = -1, fused: bool = True, scale: float = 1.0, bytes: float = 1e6
+    slow: int = -1, fused: bool = True, scale: float = 1.0, bytes: float = 1e6, again: bool = False
 ) -> Recording:
     """Six equal layers of a product and a norm; one may be slow, or come apart."""
     made = RecordingBuilder("layers")
@@ -43,6 +44,9 @@ def recorded(
         )  # fmt: skip
         time = 1e-4 * scale * (5 if i == slow else 1)
         graph.add(TimeRow("profile", product, time, kernel=i, spread=1e-6))
+        if again:
+            later = TimeRow("again", product, time * (9 if i == 2 else 1), kernel=i, spread=1e-4)
+            graph.add(later)
         if not fused or i == 0:
             graph.add(RejectRow(0, "FuseOperator", "fuse", "two anchors", [product, norm],
                                 json.dumps({"bytes": bytes})))  # fmt: skip
@@ -123,3 +127,13 @@ def test_limits_are_shares_or_ratios() -> None:
 
 def _of(recording: Recording) -> tuple[Recording, GraphView]:
     return recording, recording.graphs[0]
+
+
+def test_another_run_is_not_mixed_in() -> None:
+    """Alarms, groups and comparisons speak of the same run, the first."""
+    one, two = recorded(), recorded(again=True)
+    assert alarms(*_of(two)) == []
+    assert kernel_groups(*_of(two)) == kernel_groups(*_of(one))
+    assert [Side(r, r.graphs[0].stage(-1), "").doubt for r in (one, two)] == [
+        pytest.approx(Side(one, one.graphs[0].stage(-1), "").doubt)
+    ] * 2
