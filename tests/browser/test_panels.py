@@ -6,7 +6,11 @@ import base64
 import json
 from pathlib import Path
 
+import numpy as np
+
+import glasshouse as gh
 from browser.recordings import chain, rich
+from glasshouse import nn
 
 
 def test_details_of_a_node(viewer) -> None:
@@ -258,3 +262,29 @@ def test_panels_are_reachable_and_named(viewer) -> None:
         outline = v.page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none"
     assert {"Search (/)", "More", "Keys (?)"} <= seen
+
+
+class _LongNames(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("first", "second"):
+            setattr(self, f"the_{name}_projection_of_the_multi_scale_pyramid", nn.Linear(16, 16))
+
+    def forward(self, x):
+        for _, layer in self.named_children():
+            x = gh.relu(layer(x))
+        return x
+
+
+def test_long_names_of_slow_kernels_are_shown_whole(viewer) -> None:
+    x = np.zeros((4, 16), np.float32)
+    module = gh.compile(_LongNames(), x, target="interp", progress=False)
+    v = viewer(module.recording(x, count=1), size=(1440, 900))
+    v.page.wait_for_selector(".bar-row.tall .link")
+    links = v.page.eval_on_selector_all(
+        ".bar-row.tall .link", "all => all.map(e => [e.innerText, e.scrollWidth > e.clientWidth])"
+    )
+    for name in ("first", "second"):
+        whole = f"the_{name}_projection_of_the_multi_scale_pyramid"
+        assert [whole in text for text, _ in links].count(True) == 1, links
+    assert not any(cut for _, cut in links)

@@ -83,7 +83,7 @@ function slowest(s: Summary, go: Goto): HTMLElement | string {
     seconds(s.time),
     ...s.slowest.map((t) =>
       tallRow(
-        link(cutLeft(t.title, 44), () => go(t.item), t.title),
+        link(cutLeft(t.title, 140), () => go(t.item), t.title),
         `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`,
         t.seconds / most,
       ),
