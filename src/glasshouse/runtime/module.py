@@ -401,6 +401,14 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
 
         return reduced(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """As pickled, but that the classes of results are at hand."""
+        restored, saved = self.__reduce__()
+        twin: Module = restored(*saved)
+        twin.signature = self.signature
+        twin._rebuilt = rebuilder(self.signature)
+        return twin
+
     @property
     def stamp(self) -> Callable[[int, int, int], int]:
         """See `Executable.stamp`."""

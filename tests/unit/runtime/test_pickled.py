@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,28 @@ def test_a_pickled_module_and_a_copy_give_the_same(module: Any) -> None:
     twin.set_constant("weight", np.zeros(3, np.float32))
     assert result(twin) == [0.0, 0.0, 0.0]
     assert result(module) == [0.0, 1.0, 2.0]
+
+
+@dataclass
+class Scored:
+    loss: torch.Tensor | None
+    scores: torch.Tensor
+
+
+class Scores(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Scored:
+        return Scored(None, x * 2)
+
+
+def test_a_copy_makes_results_of_their_class() -> None:
+    x = torch.arange(3.0)
+    module = gh.compile(Scores(), x)
+    out = copy.deepcopy(module)(x)
+    assert type(out) is Scored
+    assert out.loss is None
+    assert out.scores.tolist() == [0.0, 2.0, 4.0]
+    # An unpickled one may be where the class is not.
+    assert pickle.loads(pickle.dumps(module))(x).scores.tolist() == [0.0, 2.0, 4.0]
 
 
 def _in_another_process(module: Any, numbers: list[float]) -> list[float]:
