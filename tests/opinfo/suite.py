@@ -22,6 +22,7 @@ from frontend_torch import as_array
 from glasshouse.errors import GlasshouseError
 from glasshouse.frontend.torch import Captured, capture, opaque_ops
 from glasshouse.frontend.torch.capture import LooseCapture
+from glasshouse.frontend.torch.sparse_parts import taken_apart
 from glasshouse.ir import verify
 from glasshouse.numpy_ref import run
 from glasshouse.tensor.grad import differentiate
@@ -172,16 +173,24 @@ def _forward(captured: Captured, module: Applied, values: bool) -> None:
     ours, theirs = ([module.copy(t) for t in module.tensors] for _ in range(2))
     with torch.no_grad():
         wanted = module.wanted_of(*theirs)
-    outputs = run(captured.graph, [as_array(t) for t in captured.flat_inputs(ours)])
-    same(captured.flat_results(outputs), pytree.tree_leaves(wanted), "results", values)
+    outputs = run(captured.graph, [as_array(t) for t in captured.flat_inputs(leaves_of(ours))])
+    same(captured.flat_results(outputs), leaves_of(wanted), "results", values)
     for place, output in captured.written:
         same([outputs[output]], [theirs[place]], "written tensors", values)
+
+
+def leaves_of(results: Any) -> list[Any]:
+    """Results one by one, sparse ones as their parts."""
+    leaves: list[Any] = pytree.tree_leaves(taken_apart(results))
+    return leaves
 
 
 def _backward(captured: Captured, module: Applied) -> bool:
     """Compares gradients; False where PyTorch has none for this sample."""
     graph = captured.graph
     if captured.complex or captured.apart or any(t.is_complex() for t in module.tensors):
+        return False
+    if any(t.layout is not torch.strided for t in module.tensors):
         return False
     leaves = pytree.tree_leaves(_results(module))
     results = [o for o, r in zip(captured.outputs, leaves, strict=True) if torch.is_tensor(r)]

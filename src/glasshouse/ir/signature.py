@@ -239,7 +239,8 @@ def _taken(given: Any, wanted: Container) -> Sequence[Any] | None:
     if isinstance(given, Mapping) and all(n in given for n in wanted.names):
         return [given[n] for n in wanted.names]
     if wanted.take is None and all(hasattr(given, str(n)) for n in wanted.names):
-        return [getattr(given, str(n)) for n in wanted.names]
+        parts = [getattr(given, str(n)) for n in wanted.names]
+        return [p() if callable(p) else p for p in parts]  # a sparse tensor's are methods
     return None
 
 

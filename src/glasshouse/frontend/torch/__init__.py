@@ -56,9 +56,12 @@ def trace(
     stage_over()
     from glasshouse.frontend.torch.devices import device_of
     from glasshouse.frontend.torch.signature import signature_of
+    from glasshouse.frontend.torch.sparse_parts import taken_apart
 
     graph = captured.graph
-    graph.signature = signature_of(captured, getattr(model, "forward", None), (inputs, options))
+    graph.signature = signature_of(
+        captured, getattr(model, "forward", None), taken_apart((inputs, options))
+    )
     graph.device = device_of(inputs, options)
     if partition is not None:
         from glasshouse.frontend.torch.groups import label_partitions

@@ -25,6 +25,7 @@ from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.misread import ReadRight
 from glasshouse.frontend.torch.refusal import DATA, LEAVES, quiet, refusal
 from glasshouse.frontend.torch.running_averages import counted_in_tensors
+from glasshouse.frontend.torch.sparse_parts import taken_apart
 from glasshouse.frontend.torch.stacks import users_lines
 from glasshouse.frontend.torch.transforms import closed_transforms
 from glasshouse.frontend.torch.validation import unchecked
@@ -204,17 +205,10 @@ def as_examples(
             given = _example(kind, sizes, dynamic)
         elif isinstance(given, np.ndarray):
             given = torch.from_numpy(np.array(given) if not given.flags.writeable else given)
-        elif isinstance(given, torch.Tensor) and given.layout is not torch.strided:
-            layout = str(given.layout).removeprefix("torch.")
-            raise CaptureError(
-                f"an argument of {type(model).__name__} is a {layout} tensor of shape "
-                f"{list(given.shape)}; compiled code takes dense tensors",
-                hint="give its to_dense()",
-            )
         shapes.append(dynamic)
         return given
 
-    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    leaves, spec = pytree.tree_flatten(taken_apart((list(args), kwargs)))
     made = [one(leaf) for leaf in leaves]
     examples, keywords = pytree.tree_unflatten(made, spec)
     dims = None

@@ -4,7 +4,8 @@
 gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
 from the front: counted from the back, the tracer gives its result twice as many axes. `ctc_loss`
 has a result whose size the data decide, and which nobody sees; `cov` asks the data a question that
-sizes answer. `queue[pointer] = x` reads a number to make a view.
+sizes answer. `queue[pointer] = x` reads a number to make a view. Sparse tensors are made of their
+parts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from glasshouse.frontend.torch import covariance, ctc, named_places
+from glasshouse.frontend.torch.sparse_parts import MAKERS
 
 _READ = torch.Tensor.data.__get__
 _ASSIGN = torch.Tensor.__setitem__
@@ -38,6 +40,8 @@ class ReadRight(TorchFunctionMode):
             return args[0].detach()
         if func is _ASSIGN and named_places.is_named(args):
             return named_places.assign(*args)
+        if func in MAKERS:
+            return MAKERS[func](*args, **given)
         if func in ctc.CALLS:
             return ctc.ctc_loss(*args, **given)
         if func in covariance.COVARIANCES and covariance.is_plain(args, given):

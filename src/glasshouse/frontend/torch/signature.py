@@ -10,7 +10,9 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from glasshouse.frontend.torch import sparse_parts
 from glasshouse.frontend.torch.program import Captured
+from glasshouse.frontend.torch.sparse_parts import SparseParts
 from glasshouse.ir.signature import Container, Fixed, Leaf, Signature, Structure
 
 _PLAIN = {tuple: "tuple", list: "list", dict: "dict"}
@@ -106,6 +108,11 @@ def _structure(spec: Any, numbers: Iterator[int], leaf: Callable[[int], Structur
     if spec.type in _PLAIN:
         names = spec.context if spec.type is dict else range(len(parts))
         return Container(_PLAIN[spec.type], tuple(names), parts)
+    if spec.type is SparseParts:
+        kind, names = sparse_parts.kind_of(spec.context), sparse_parts.names_of(spec.context)
+        take_parts = partial(sparse_parts.taken, context=spec.context)
+        put = partial(sparse_parts.whole, context=spec.context)
+        return Container(kind, names, parts, take_parts, put, True)
     kind, entry = spec.type, pytree.SUPPORTED_NODES[spec.type]
 
     def take(given: Any) -> Sequence[Any] | None:

@@ -28,6 +28,7 @@ from glasshouse.frontend.torch.refusal import refusal
 from glasshouse.frontend.torch.signature import signature_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
+from glasshouse.frontend.torch.sparse_parts import taken_apart
 from glasshouse.frontend.torch.stacks import calling_line
 from glasshouse.ir.origin import Frame, Origin, Scope, Source
 from glasshouse.ops.reverse import backward_origin, reverse
@@ -71,7 +72,7 @@ def trace_training(
         captured = capture_training(model, loss_fn, optimizer, *args, **kwargs)
         graph = captured.graph
         forward = model.forward if loss_fn is None else None
-        graph.signature = signature_of(captured, forward, (args, kwargs))
+        graph.signature = signature_of(captured, forward, taken_apart((args, kwargs)))
         graph.device = device_of(args, kwargs)
         return graph
 

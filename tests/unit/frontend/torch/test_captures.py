@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import glasshouse as gh
-from glasshouse.errors import CaptureError, InParts, Unsupported
+from glasshouse.errors import InParts, Unsupported
 from glasshouse.frontend.torch.capture import LooseCapture
 from glasshouse.numpy_ref import run
 
@@ -156,26 +156,6 @@ def test_numpy_arrays_with_negative_strides_reach_linalg() -> None:
     a = np.array([[4, 1, 0], [1, 5, 1], [0, 1, 6]], np.float32)
     got = module(a[::-1, ::-1])
     np.testing.assert_allclose(got, np.linalg.cholesky(a[::-1, ::-1]), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("model", "inputs", "said"),
-    [
-        (
-            Function(lambda s, x: s @ x),
-            lambda: (torch.eye(3).to_sparse(), torch.ones(3, 2)),
-            r"an argument of Function is a sparse_coo tensor of shape \[3, 3\]; compiled code",
-        ),
-        (
-            Function(lambda x: x.to_sparse() @ torch.ones(3, 2)),
-            lambda: (torch.eye(3),),
-            "aten.to_sparse.default gives a sparse tensor, which a graph cannot hold",
-        ),
-    ],
-)
-def test_sparse_tensors_are_refused(model: Any, inputs: Callable[[], Any], said: str) -> None:
-    with pytest.raises(CaptureError, match=said):
-        gh.compile(model, *inputs())
 
 
 # --------------------------------------------------------------------- ways that depend on the data
