@@ -107,6 +107,28 @@ def test_two_operands_in_every_lane(load: Loader, name: str) -> None:
     np.testing.assert_array_equal(apply(load, name, x, y), want)
 
 
+def test_powers_of_floats(load: Loader, rng: np.random.Generator) -> None:
+    """Over the whole range of results, near 1, and where a lane is no usual number."""
+    wide = np.exp2(rng.uniform(-125, 127, 4000))
+    x = np.concatenate([wide, 1 + rng.normal(0, 1e-3, 4000), [0, -2, 1e-42, np.inf, np.nan, 3]])
+    y = np.concatenate([
+        rng.uniform(-160, 140, 4000) / np.log2(wide), rng.normal(0, 3e4, 4000),
+        [2, 3, 0.5, -1, 1, np.inf],
+    ])  # fmt: skip
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    got = np.empty_like(x)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, y, got)]
+    load("math_double").map_pow_float(ctypes.c_long(len(x)), *pointers)
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64))
+        near = want.astype(np.float32)
+        place = np.spacing(np.abs(near)).astype(np.float64)
+        finite = np.isfinite(near)
+        off = np.abs(got.astype(np.float64) - want)[finite] / place[finite]
+    assert off.max() <= 0.52
+    np.testing.assert_array_equal(got[~finite], near[~finite])
+
+
 def test_one_element_in_all_lanes_keeps_its_sign(load: Loader) -> None:
     for value in (-0.0, 0.0, -np.inf, 5e-324):
         found = apply(load, "splat", np.full(19, value))

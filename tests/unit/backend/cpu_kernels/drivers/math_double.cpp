@@ -38,6 +38,10 @@ MAP2(min)
 MAP2(copysign)
 MAP2(pow)
 
+API void map_pow_float(long n, const float* x, const float* y, float* z) {
+  for_each_vector(n, [&](long i, auto t) { store(z + i, pow(load(x + i, t), load(y + i, t)), t); });
+}
+
 // Where x < y, x; otherwise -1.
 API void map_less(long n, const double* x, const double* y, double* z) {
   for_each_vector(n, [&](long i, auto t) {

@@ -146,6 +146,22 @@ GH_INLINE vd within(Tail t, vd x, vd other) { return select(t.m, x, other); }
 
 GH_INLINE double to_scalar(double x) { return x; }
 #if !defined(GH_AVX2)
+// By instructions, because g++ takes lanes through memory, and what is stored in parts and loaded as a whole waits (Zen 5: half of `pow`).
+#if defined(GH_AVX512)
+GH_INLINE vd widen(vf x) {
+  const __m256d high = _mm512_extractf64x4_pd((__m512d)x.v, 1);
+  return {(nd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x.v)), (nd)_mm512_cvtps_pd(_mm256_castpd_ps(high))};
+}
+GH_INLINE vf narrow(vd x) {
+  const __m256 low = _mm512_cvtpd_ps((__m512d)x.lo), high = _mm512_cvtpd_ps((__m512d)x.hi);
+  return (nf)_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)), _mm256_castps_pd(high), 1);
+}
+#elif defined(GH_AVX2)
+GH_INLINE vd widen(vf x) {
+  return {(nd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x.v)), (nd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x.v, 1))};
+}
+GH_INLINE vf narrow(vd x) { return (nf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)x.hi), _mm256_cvtpd_ps((__m256d)x.lo)); }
+#else
 GH_INLINE vd widen(vf x) {
   float part[W];
   store(part, x);
@@ -160,6 +176,7 @@ GH_INLINE vf narrow(vd x) {
   for (int i = 0; i < W / 2; i++) part[W / 2 + i] = (float)x.hi[i];
   return load(part);
 }
+#endif
 
 // Tree order, as for vf.
 #define GH_REDUCE(name, a_op_b)                    \

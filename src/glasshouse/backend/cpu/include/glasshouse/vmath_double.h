@@ -166,11 +166,21 @@ GH_INLINE vd cos(vd x) {
 GH_LANES(tan) GH_LANES(asin) GH_LANES(acos) GH_LANES(atan) GH_LANES(sinh) GH_LANES(cosh) GH_LANES(asinh) GH_LANES(acosh)
 GH_LANES(atanh)
 #undef GH_LANES
-// Of floats e^(y log x) in double, whose error is far below a float's last place; lanes that are no usual numbers by libm.
+// Of floats 2^(y log2 x) in double. An exponent reaches 150, so log2 x is good to 1e-12 of itself: with 2^r at 2e-10 that is 0.01 of a float's
+// last place, where functions of all digits of a double take 1.9 times as long (Zen 5). x = m 2^e with sqrt(1/2) <= m < sqrt(2), log2 m as
+// in `log`. Zero, denormals and what is no usual number go to libm.
 GH_INLINE vf pow(vf x, vf y) {
-  const vm usual = (x > vf(0.0f)) & (x <= vf(3.4028234e38f)) & (abs(y) <= vf(3.4028234e38f));
+  const vm usual = (x >= vf(1.17549435e-38f)) & (x <= vf(3.4028234e38f)) & (abs(y) <= vf(3.4028234e38f));
   if (any(!usual)) return map_lanes(x, y, [](float a, float b) { return ::powf(a, b); });
-  return narrow(exp(widen(y) * log(widen(x))));
+  const vi b = as_int(x) - vi(0x3f3504f3);
+  const vd m = widen(as_float((b & vi(0x7fffff)) + vi(0x3f3504f3))), e = widen(to_float(b >> 23));
+  const vd s = (m - vd(1.0)) / (m + vd(1.0));
+  const vd l = s * polynomial(s * s, {0.22195308321368667, 0.2623081892525388, 0.3205988979753252, 0.4121985831111324,
+                                      0.5770780163555854, 0.9617966939259757, 2.8853900817779268});
+  const vd t = min_fast(vd(200.0), max_fast(vd(-200.0), widen(y) * (e + l))), n = rint(t);
+  const vd p = polynomial(t - n, {1.3215486790144309e-06, 1.5252733804059841e-05, 0.0001540353039338161, 0.0013333558146428443,
+                                  0.009618129107628477, 0.05550410866482158, 0.2402265069591007, 0.6931471805599453, 1.0});
+  return narrow(scale2(p, n));
 }
 GH_INLINE vd pow(vd x, vd y) { return map_lanes(x, y, [](double a, double b) { return __builtin_pow(a, b); }); }
 GH_INLINE vd atan2(vd y, vd x) { return map_lanes(y, x, [](double a, double b) { return __builtin_atan2(a, b); }); }
