@@ -81,6 +81,20 @@ class GraphView:
         rows = sum(p.rows for p in parts)
         return Table(NodeRow, rows, columns, self.recording.strings)
 
+    @functools.cached_property
+    def _group_tree(self) -> tuple[list[str], list[int]]:
+        return self.groups.pylist("name"), self.groups.array("parent").tolist()
+
+    def path_of(self, node: NodeRow) -> list[str]:
+        """Names of the groups around a node in its first grouping, the outermost first."""
+        names, parents = self._group_tree
+        path: list[str] = []
+        row = node.groups[0] if node.groups else NEVER
+        while row != NEVER:
+            path.append(names[row])
+            row = parents[row]
+        return path[::-1]
+
     def last_rows(self, ids: Container[int]) -> dict[int, NodeRow]:
         """The last row of each of these nodes."""
         nodes = self.nodes_until(len(self.info.stages) - 1)

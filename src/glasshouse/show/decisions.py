@@ -37,7 +37,7 @@ def compile_seconds(graph: GraphView) -> float:
 def arena_bytes(recording: Recording) -> float:
     """What a run needs for values in between; NaN where it is not said."""
     text = recording.header.facts.get("arena bytes", "")
-    return float(text) if text.isdigit() else math.nan
+    return float(text) if text.isdecimal() else math.nan
 
 
 def _variants(graph: GraphView) -> dict[str, str]:

@@ -15,7 +15,6 @@ from itertools import accumulate
 from glasshouse.record.graph_view import GraphView
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import (
-    NEVER,
     BufferRow,
     ErrorRow,
     KernelRow,
@@ -244,13 +243,7 @@ def _name(graph: GraphView, node: NodeRow | None) -> str:
     """`layer.* output.LayerNorm`, or the op where the module says no more."""
     if node is None:
         return "?"
-    row = node.groups[0] if node.groups else NEVER
-    names, parents = graph.groups.pylist("name"), graph.groups.array("parent")
-    path: list[str] = []
-    while row != NEVER:
-        path.insert(0, names[row])
-        row = int(parents[row])
-    where = _NUMBER.sub("*", short_path(path))
+    where = _NUMBER.sub("*", short_path(graph.path_of(node)))
     return f"{node.op} in {where}" if where else node.op
 
 
@@ -261,11 +254,12 @@ def _where(node: NodeRow | None) -> str:
 
 
 def _numbers(text: str) -> dict[str, float]:
+    """The figures of a decision; none where a file has something else there."""
     try:
         read = json.loads(text) if text else {}
-    except ValueError:
+        return {k: float(v) for k, v in read.items() if isinstance(v, (int, float))}
+    except (ValueError, AttributeError, OverflowError, RecursionError):
         return {}
-    return {k: float(v) for k, v in read.items() if isinstance(v, (int, float))}
 
 
 def _number(text: str) -> float:

@@ -116,17 +116,7 @@ def _where(graph: GraphView, node: NodeRow | None) -> str:
         return ""
     if node.line:
         return f"{node.file.replace(chr(92), '/').rpartition('/')[2]}:{node.line}"
-    return cut(_path(graph, node), 40)
-
-
-def _path(graph: GraphView, node: NodeRow) -> str:
-    parts: list[str] = []
-    row = node.groups[0] if node.groups else NEVER
-    names, parents = graph.groups.pylist("name") if row != NEVER else [], graph.groups
-    while row != NEVER:
-        parts.append(names[row])
-        row = int(parents.array("parent")[row])
-    return ".".join(reversed(parts))
+    return cut(".".join(graph.path_of(node)), 40)
 
 
 def _called(node: NodeRow | None, kernel: KernelRow | None) -> str:

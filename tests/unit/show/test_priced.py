@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from glasshouse import cli
+from glasshouse.record.columns import Table
 from glasshouse.record.graph_view import GraphView
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import KernelRow, RejectRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 from glasshouse.show.alarms import alarms
 from glasshouse.show.compare import Side
+from glasshouse.show.decisions import arena_bytes
 from glasshouse.show.kernel_changes import kernel_changes, regressions
 from glasshouse.show.priced import advice, kernel_groups, unfused
 from glasshouse.show.report import report
@@ -137,3 +140,29 @@ def test_another_run_is_not_mixed_in() -> None:
     assert [Side(r, r.graphs[0].stage(-1), "").doubt for r in (one, two)] == [
         pytest.approx(Side(one, one.graphs[0].stage(-1), "").doubt)
     ] * 2
+
+
+@pytest.mark.parametrize("numbers", [
+    "[1]", "3", "null", "[" * 100_000, '{"bytes": 1' + "0" * 400 + "}", '{"bytes": "x"}', "{",
+])  # fmt: skip
+def test_figures_of_a_decision_that_are_none(numbers: str) -> None:
+    made = RecordingBuilder("hostile")
+    graph = made.graph("hostile")
+    graph.stage("traced")
+    graph.node("Relu", inputs=[graph.node("Exp")])
+    graph.add(RejectRow(0, "FuseOperator", "fuse", "why", [0, 1], numbers))
+    made.facts["arena bytes"] = "\N{SUPERSCRIPT TWO}"
+    recording = made.finish()
+    assert unfused(*_of(recording)) == []
+    assert "Decided against, 1 times" in report(recording)
+    assert math.isnan(arena_bytes(recording))
+
+
+def test_groups_are_read_once_however_many_edges_name_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    plain = Table.pylist
+    monkeypatch.setattr(Table, "pylist", lambda self, name: read.append(name) or plain(self, name))
+    assert sum(e.count for e in unfused(*_of(recorded(fused=False)))) == LAYERS
+    assert read.count("name") == 3  # of kernels, nodes and groups
