@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,9 @@ class TracedGradient:
         leaves, spec = pytree.tree_flatten((list(self.call.node.args), dict(self.call.node.kwargs)))
         handles = pytree.tree_leaves((list(self.call.args), dict(self.call.kwargs)))
         places = [i for i, leaf in enumerate(leaves) if _is_tensor(leaf)]
-        given = dict(zip(self.node.outputs, arrived, strict=True))
+        given = {o: g for o, g in zip(self.node.outputs, arrived, strict=True) if g is not None}
         try:
-            module, numbers = self._traced(leaves, spec, places)
+            module, numbers = self._traced(leaves, spec, places, given)
         except Exception as error:  # whatever autograd raises
             raise GradientError(
                 f"{self.call.target} has no gradient: {next(iter(str(error).splitlines()), '')}",
@@ -67,17 +67,18 @@ class TracedGradient:
         return [by.get(v) for v in self.node.inputs]
 
     def _traced(
-        self, leaves: Sequence[Any], spec: Any, places: Sequence[int]
+        self, leaves: Sequence[Any], spec: Any, places: Sequence[int], given: Mapping[Value, Any]
     ) -> tuple[fx.GraphModule, list[int]]:
         """A graph from operands, gradients of results and results to gradients of the operands;
-        and which results have a gradient."""
+        and which results have a gradient here: zeros for others would be infinite times zero in
+        formulas for vectors of equal singular values."""
         fakes = [leaves[p].meta["val"] for p in places]
         mode = next(f.fake_mode for f in fakes if isinstance(f, FakeTensor))
         read = pytree.tree_leaves(self.results, is_leaf=lambda r: r is None)
         flat = pytree.tree_leaves(self.call.node.meta["val"])
         numbers = [
             i for i, (r, v) in enumerate(zip(read, flat, strict=True))
-            if r is not None and isinstance(v, torch.Tensor) and _has_gradient(v)
+            if r is not None and _value(r) in given and _has_gradient(v)
         ]  # fmt: skip
 
         def gradients(*tensors: torch.Tensor) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import ShapeError, TypeMismatch
+from glasshouse.ir.dtype import float16
 from glasshouse.ops.composite.activation import log_sigmoid
 from glasshouse.ops.composite.fill import masked_fill, zeros_like
 from glasshouse.ops.composite.shape import unsqueeze
@@ -47,8 +48,14 @@ def smooth_l1_loss(x: Any, target: Any, beta: float = 1.0, reduction: str = "mea
 
 def bce_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
     """Binary cross entropy of probabilities; logarithms count as at least -100."""
-    yes = x.apply("log").apply("clip", low=-100.0)
-    no = (-x).apply("log1p").apply("clip", low=-100.0)
+    # At 0 and 1 the gradient is PyTorch's, (x - target) / 1e-12, not 0 times infinity.
+    steep = 1e4 if x.dtype is float16 else 1e12
+    zero, one = x.apply("equal", 0.0), x.apply("equal", 1.0)
+    inside = zero.apply("logical_or", one).apply("where", 0.5, x)
+    yes = inside.apply("log").apply("clip", low=-100.0)
+    no = (-inside).apply("log1p").apply("clip", low=-100.0)
+    yes = zero.apply("where", x * steep - 100.0, one.apply("where", 0.0, yes))
+    no = one.apply("where", (1.0 - x) * steep - 100.0, zero.apply("where", 0.0, no))
     return reduce(-(target * yes + (1.0 - target) * no), reduction)
 
 

@@ -58,7 +58,13 @@ def norm(x: Any, p: float = 2.0, axes: Axes = None, keepdims: bool = False) -> A
         return x.apply("not_equal", 0).cast(x.dtype).apply("sum", **how)
     if p == 1:
         return abs(x).apply("sum", **how)
-    return root((x * x if p == 2 else abs(x) ** p).apply("sum", **how), p)
+    if p == 2:
+        powers = x * x
+    elif 0 < p < 1:  # the slope of such a power has no end at zero
+        powers = root(abs(x), 1 / p)
+    else:
+        powers = abs(x) ** p
+    return root(powers.apply("sum", **how), p)
 
 
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Any:

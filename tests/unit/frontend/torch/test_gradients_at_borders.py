@@ -19,6 +19,19 @@ CASES = {
     "std of equals": lambda x: (x * 0).std(1).sum() + x.std(0)[1],
     "std in half floats": lambda x: (x * 0).half().std(1).float().sum(),
     "angle of nothing": lambda x: torch.atan2(x * 0, x).sum(),
+    "power below 1": lambda x: torch.linalg.vector_norm(x, 0.5, dim=0).sum(),
+    "median of equals": lambda x: x.median() * 3,
+    "nanmedian of equals": lambda x: torch.where(x < 2, x, float("nan")).nanmedian() * 3,
+    "x log y at nothing": lambda x: torch.xlogy(x, x.detach()).sum(),
+    "probabilities of 0 and 1": lambda x: F.binary_cross_entropy(
+        x.clamp(0, 1) * 1.0, torch.tensor([[1.0, 0, 1, 1], [0, 0, 1, 1]])
+    ),
+    "rows by how often": lambda x: (
+        F.embedding(torch.tensor([0, 1, 1]), x, scale_grad_by_freq=True).square().sum()
+    ),
+    "singular values that are equal": lambda x: torch.linalg.matrix_norm(
+        x[0, 0] * torch.eye(2), "nuc"
+    ),
 }
 
 

@@ -221,8 +221,11 @@ def hypot(x: Any, y: Any) -> Any:
 @aten("xlogy", "special_xlogy")
 def xlogy(x: Any, y: Any) -> Any:
     x, y = common(x, y, to_float=True)
-    log = y.apply("log") if is_handle(y) else math.log(y)
     zero = apply("equal", x, 0.0) if is_handle(x) else None
+    if is_handle(y):  # of 1 where x is 0: neither value nor gradient asks for it
+        log = (y if zero is None else apply("where", zero, 1.0, y)).apply("log")
+    else:
+        log = math.log(y)
     if zero is None:
         return log * float(x) if x else apply("where", y.apply("isnan"), y, 0.0)
     product = apply("where", zero, 0.0, apply("multiply", x, log))

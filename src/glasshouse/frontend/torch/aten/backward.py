@@ -7,6 +7,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
+from glasshouse.frontend.torch.aten.index import times_used
 from glasshouse.frontend.torch.aten.registry import apply, aten, listed
 from glasshouse.ir.dim import product
 from glasshouse.ir.op import REGISTRY, NoGradient
@@ -151,7 +152,7 @@ def embedding_backward(
     g: Any, indices: Any, rows: Any, padding_idx: int, scale_by_freq: bool
 ) -> Any:
     if scale_by_freq:
-        raise Unsupported("an embedding's gradient that is scaled by how often a row is used")
+        g = g / times_used(g, as_index(indices), rows)
     if padding_idx >= 0:
         used = composite.unsqueeze(indices.apply("not_equal", padding_idx), indices.ndim)
         g = apply("where", used, g, 0.0)

@@ -168,6 +168,12 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
     return x.apply("take", reshaped(from_front(index), (product(index.shape),)), axis=dim)
 
 
+def times_used(x: Any, indices: Any, rows: Any) -> Any:
+    """How often each row that is read is read, as numbers of the type of x."""
+    counts = full_near(x, indices.shape, 1, x.dtype).apply("take_grad", indices, axis=0, size=rows)
+    return composite.unsqueeze(counts.apply("take", indices), indices.ndim)
+
+
 @aten("embedding", context=True)
 def embedding(
     ctx: Context, weight: Any, indices: Any, padding_idx: int = -1, scale_by_freq: bool = False,
@@ -179,7 +185,8 @@ def embedding(
     if ctx.stopped is None:
         return found
     if scale_by_freq:
-        raise Unsupported("gradients that are scaled by how often a row is used")
+        times = times_used(found, indices, weight.shape[0])
+        found = ctx.stopped(found) + (found - ctx.stopped(found)) / times
     if padding_idx < 0:
         return found
     padding = composite.unsqueeze(indices.apply("equal", padding_idx), indices.ndim)

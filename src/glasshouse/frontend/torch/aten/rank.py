@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import apply, aten, is_handle, is_static, scalar
+from glasshouse.frontend.torch.aten.reduce import shared_by_equals
+from glasshouse.frontend.torch.aten.registry import (
+    Context,
+    apply,
+    aten,
+    is_handle,
+    is_static,
+    scalar,
+)
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
@@ -98,9 +106,10 @@ def nanmedian_dim(x: Any, dim: int, keepdim: bool = False) -> Any:
     return tuple(found) if keepdim else tuple(composite.squeeze(v, [at]) for v in found)
 
 
-@aten("nanmedian.default")
-def nanmedian(x: Any) -> Any:
-    return nanmedian_dim(reshaped(x, (product(x.shape),)), 0)[0]
+@aten("nanmedian.default", context=True)
+def nanmedian(ctx: Context, x: Any) -> Any:
+    flat = reshaped(x, (product(x.shape),))
+    return shared_by_equals(ctx, nanmedian_dim(flat, 0)[0], flat)
 
 
 @aten("mode")

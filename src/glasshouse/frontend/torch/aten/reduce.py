@@ -7,6 +7,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import (
+    Context,
     apply,
     aten,
     axes_or_none,
@@ -289,7 +290,21 @@ def median_dim(x: Any, dim: int, keepdim: bool = False) -> Any:
     return tuple(found) if keepdim else tuple(composite.squeeze(v, [at]) for v in found)
 
 
-@aten("median.default")
-def median(x: Any) -> Any:
+@aten("median.default", context=True)
+def median(ctx: Context, x: Any) -> Any:
     flat = reshaped(x, (product(x.shape),))
-    return median_dim(flat, 0)[0]
+    return shared_by_equals(ctx, median_dim(flat, 0)[0], flat)
+
+
+def shared_by_equals(ctx: Context, found: Any, x: Any) -> Any:
+    """An element of x, whose gradient all that are equal to it share."""
+    if ctx.stopped is None or not x.dtype.is_float:
+        return found
+    found, fixed = ctx.stopped(found), ctx.stopped(x)
+    none = found.apply("isnan").apply("logical_and", fixed.apply("isnan"))
+    equal = fixed.apply("equal", found).apply("logical_or", none)
+    count = equal.cast(x.dtype).apply("sum", axes=None)
+    # What is added is 0, with a slope; for infinity it would be NaN.
+    some = equal.apply("logical_and", abs(fixed).apply("not_equal", math.inf))
+    slope = apply("where", some, x - fixed, 0.0)
+    return found + slope.apply("sum", axes=None) / count
