@@ -106,6 +106,7 @@ def compile(
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
     with no_full_collection(), sparing_memory(take_weights):
+        stage_over()
         if target is None and arch is None and isinstance(model, Graph):
             target = model.device or None
         target = _target_of(target, arch, inputs, keywords)

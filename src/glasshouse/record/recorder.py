@@ -37,7 +37,9 @@ class Recorder(ForkLock):
         self.sources = sources
         self._builder = RecordingBuilder(title)
         self._graph: GraphWriter | None = None
-        self._noted: list[Callable[[], object]] = []  # that is to be written, in its order
+        # What is to be written, in its order; nodes into the graph that was begun last.
+        self._noted: list[Callable[[], object] | SeenNode] = []
+        self._writing: GraphWriter | None = None
         self._inputs: dict[int, Reads] = {}  # alive nodes and what they read
         self._changed: dict[int, None] = {}
         self._files: dict[str, None] = {}
@@ -49,8 +51,12 @@ class Recorder(ForkLock):
         with self.lock:
             while self._noted:
                 noted, self._noted = self._noted, []
-                for write in noted:
-                    write()
+                for note in noted:
+                    if isinstance(note, SeenNode):
+                        assert self._writing is not None  # begun before any node
+                        self._write(self._writing, note)
+                    else:
+                        note()
         return self._builder
 
     @property
@@ -67,7 +73,7 @@ class Recorder(ForkLock):
     def begin(self, graph: Graph, name: str = "traced") -> None:
         """Stage 0: the graph as it is now."""
         self._graph = owner = self._builder.graph(graph.name or "model")
-        self._noted.append(partial(owner.stage, name))
+        self._noted += [partial(setattr, self, "_writing", owner), partial(owner.stage, name)]
         self._inputs = {}
         for node in graph.nodes:
             self._note(node)
@@ -140,10 +146,10 @@ class Recorder(ForkLock):
         seen = SeenNode.of(node)
         self._inputs[node.id] = seen.reads
         self._keep_file(seen)
-        self._noted.append(partial(self._write, self._owner(), seen))
+        self._noted.append(seen)
 
     def _keep_file(self, seen: SeenNode) -> None:
-        frames = seen.node.origin.source.frames
+        frames = seen.origin.source.frames
         if frames:
             self._files[frames[-1].file] = None
         for _, body in seen.bodies:
@@ -151,8 +157,7 @@ class Recorder(ForkLock):
                 self._keep_file(part)
 
     def _write(self, owner: GraphWriter, seen: SeenNode) -> None:
-        node = seen.node
-        origin = node.origin
+        node, origin = seen.twin(), seen.origin
         frame = origin.source.frames[-1] if origin.source.frames else None
         owner.node(
             label_of(node),
@@ -180,7 +185,7 @@ class Recorder(ForkLock):
         """Graphs inside a node, each as a graph of the recording."""
         out = []
         for key, body in seen.bodies:
-            inner = self._builder.graph(f"%{seen.node.id} {key}", parent=owner.index)
+            inner = self._builder.graph(f"%{seen.id} {key}", parent=owner.index)
             inner.stage("body")
             for part in body.nodes:
                 self._write(inner, part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import linecache
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -103,6 +104,19 @@ def test_stages_give_memory_back_where_that_was_asked_for() -> None:
         assert left() is not None
     finally:
         gc.enable()
+
+
+def test_texts_of_files_go_and_those_of_cells_stay() -> None:
+    cell = (4, None, ["a\n"], "<cell>")
+    linecache.cache["<cell>"] = cell
+    try:
+        assert linecache.getlines(__file__)
+        with collection.sparing_memory(True):
+            collection.stage_over()
+        assert __file__ not in linecache.cache
+        assert linecache.cache["<cell>"] == cell, "nowhere else is its text"
+    finally:
+        del linecache.cache["<cell>"]
 
 
 def test_using_the_model_says_what_to_do() -> None:
