@@ -71,9 +71,25 @@ def pack(members: Iterable[tuple[str, bytes]], level: int = 6) -> bytes:
     return out.getvalue()
 
 
+def _is_device(path: Path) -> bool:
+    """Whether a name is a device, a pipe or a socket, or a link in /dev (/dev/stdout)."""
+    if not path.exists() or path.is_dir():
+        return False
+    return not path.is_file() or (path.is_symlink() and path.absolute().parts[1:2] == ("dev",))
+
+
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that its name never stands for half of it, even if the machine stops."""
+    """Write a file so that its name never stands for half of it, even if the machine stops.
+
+    A device or a pipe is written into: renamed over, /dev/null would be a file from then on.
+    """
     target = Path(path)
+    if _is_device(target):
+        try:
+            target.write_bytes(data)
+        except OSError as error:  # of writing, which names no file
+            raise OSError(error.errno, error.strerror or str(error), str(target)) from None
+        return
     # A short name of its own: the target's may be as long as names can be.
     temporary = target.with_name(f".glass.{secrets.token_hex(8)}.tmp")
     try:

@@ -6,6 +6,8 @@ import dataclasses
 import io
 import json
 import math
+import os
+import stat
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 from glasshouse.record import Recording, RecordingBuilder, reader
 from glasshouse.record.budget import ReadLimits
 from glasshouse.record.columns import Column
+from glasshouse.record.container import write_atomic
 from glasshouse.record.schema import GRAPH_TABLES, KernelRow, NodeRow, Text, TimeRow
 from glasshouse.record.table_bytes import decode_table, encode_table
 from record_strategies import builders, ints
@@ -262,3 +265,23 @@ def test_more_stages_than_a_file_so_small_may_have(monkeypatch: pytest.MonkeyPat
         graph.stage("once more")
     again = Recording.open(made.finish().to_bytes())
     assert len(again.graphs[0].info.stages) == 1_000
+
+
+def test_a_pipe_is_written_into_and_stays_one(tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_atomic(pipe, b"a page")
+        assert os.read(reader, 100) == b"a page"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_device_that_is_full_says_so(tmp_path) -> None:
+    link = tmp_path / "full"
+    link.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(link, b"a page")
+    assert link.is_symlink()
