@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from glasshouse.backend.memory import aligned_bytes
+from glasshouse.errors import OutOfMemory
 from glasshouse.ir.dim import Symbol, symbols_of
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import ALIGN
@@ -38,6 +39,8 @@ class SizedMemory:
         self._rooms = [[plan.table[value] for value in room] for room in plan.rooms]
         self._room_of = {value: i for i, room in enumerate(plan.rooms) for value in room}
         self._work_offset = plan.work_offset
+        self._symbols = symbols
+        self._name = program.graph.name or "this model"
         self._layout = _layout(program, symbols)
 
     @staticmethod
@@ -52,12 +55,21 @@ class SizedMemory:
         rooms, work = self._layout(*sizes)
         needed = sum(rooms) + ALIGN
         held = 0 if workspace.sized is None else workspace.sized.size
-        if workspace.sized is None or needed > held or held > max(_LEAST, _SPARE * needed):
-            workspace.sized = None  # before there is another
-            workspace.sized = aligned_bytes(needed)
-        if self._work_offset + work + ALIGN > workspace.arena.size:
-            workspace.grow(self._work_offset + work + ALIGN, self._work_offset)
-            workspace.bind(self._runtimes.constants, self._runtimes.state)
+        workspace.fitted = None  # tables point to nothing from here on, also if memory is refused
+        try:
+            if workspace.sized is None or needed > held or held > max(_LEAST, _SPARE * needed):
+                workspace.sized = None  # before there is another
+                workspace.sized = aligned_bytes(needed)
+            if self._work_offset + work + ALIGN > workspace.arena.size:
+                workspace.grow(self._work_offset + work + ALIGN, self._work_offset)
+                workspace.bind(self._runtimes.constants, self._runtimes.state)
+        except MemoryError:
+            called = ", ".join(f"{s.name} = {n}" for s, n in zip(self._symbols, sizes, strict=True))
+            raise OutOfMemory(
+                f"no memory for the {needed + work:,} bytes that lie between the kernels of "
+                f"{self._name} when it is called with {called}",
+                hint="give smaller inputs",
+            ) from None
         workspace.views = None
         at = begin = workspace.sized.ctypes.data
         offsets = []

@@ -139,3 +139,23 @@ def test_memory_that_is_not_there_is_refused_with_what_takes_it() -> None:
     graph = b.finish(y.apply("matmul", y).apply("sum", axes=(0, 1)))
     with pytest.raises(OutOfMemory, match=r"(?s)kernels of vast.*float32\[4194304, 4194304\]"):
         compile_graph(optimize(graph))
+
+
+def test_a_call_without_memory_leaves_none_of_the_call_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What 5 rows had was given back for 70,000: their next call must not find it in its tables."""
+    graph = _similar()
+    module = compile_graph(optimize(graph))
+    given = np.random.default_rng(4).standard_normal((5, 16)).astype("f")
+    before = module(given)
+    with monkeypatch.context() as patched, pytest.raises(OutOfMemory, match="with n = 70000"):
+        patched.setattr("glasshouse.runtime.sized_memory.aligned_bytes", _no_memory)
+        module(np.zeros((70_000, 16), "f"))
+    assert module._workspaces[0].sized is None
+    np.testing.assert_array_equal(module(given), before)
+    assert module._workspaces[0].sized is not None
+
+
+def _no_memory(count: int) -> None:
+    raise MemoryError(count)
