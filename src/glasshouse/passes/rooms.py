@@ -7,7 +7,9 @@ anew takes longer than small models run.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from glasshouse.ir.dim import evaluate, symbols_of
 from glasshouse.ir.graph import Value
@@ -20,20 +22,28 @@ def rooms_of(lives: Iterable[tuple[Value, Lifetime]]) -> list[list[Value]]:
     """Values in groups of which one at most is needed in each step; each value takes the free room
     whose size is nearest to its own."""
     rooms: list[list[Value]] = []
-    sizes: list[int] = []
-    ends: list[int] = []
+    taken: list[tuple[int, int, int]] = []  # heap: last step, size, room
+    free: list[tuple[int, int]] = []  # sorted: size, room
     for value, life in sorted(lives, key=lambda pair: pair[1].begin):
+        while taken and taken[0][0] < life.begin:
+            insort(free, heappop(taken)[1:])
         size = _likely_bytes(value)
-        free = [number for number, end in enumerate(ends) if end < life.begin]
-        if not free:
+        if free:
+            held, room = free.pop(_nearest(free, size))
+            rooms[room].append(value)
+        else:
+            held, room = 0, len(rooms)
             rooms.append([value])
-            sizes.append(size)
-            ends.append(life.end)
-            continue
-        room = min(free, key=lambda number: (abs(sizes[number] - size), number))
-        rooms[room].append(value)
-        sizes[room], ends[room] = max(sizes[room], size), life.end
+        heappush(taken, (life.end, max(held, size), room))
     return rooms
+
+
+def _nearest(free: list[tuple[int, int]], size: int) -> int:
+    """Which free room has the size that is nearest to this one."""
+    above = bisect_left(free, (size, 0))
+    if above == len(free) or (above and size - free[above - 1][0] < free[above][0] - size):
+        return above - 1
+    return above
 
 
 def _likely_bytes(value: Value) -> int:
