@@ -37,6 +37,7 @@ from glasshouse.frontend.torch.aten import (
     reduce_at,
     running,
     shape,
+    short_rows,
     solve,
     special,
 )
@@ -57,5 +58,6 @@ __all__ = [
     "convert", "create", "eliminate", "fast_layers", "find", "float8", "fourier",
     "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
     "orthogonal", "packed_attention", "pieces", "places", "polynomials", "quantized", "random",
-    "rank", "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
+    "rank", "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "short_rows",
+    "solve", "special",
 ]  # fmt: skip
