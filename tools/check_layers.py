@@ -37,6 +37,8 @@ MAY_IMPORT: Table = {
     "nn": frozenset({"tensor"}),
     # torch.compile's backend compiles what it is given; training captures differentiate.
     "frontend": frozenset({"ops", "tensor", "runtime"}),
+    # What Dynamo captures becomes a graph as any program of PyTorch's does; nothing there knows it.
+    "frontend.dynamo": frozenset({"frontend"}),
     # numerics: folding runs ops, instruments compare with the reference and write recordings;
     # formats: an instrument writes intermediate graphs as files; lower and backend: passes read
     # the target's figures, and decide programs (variants, views, memory) as they decide graphs.
@@ -61,7 +63,7 @@ MAY_IMPORT: Table = {
     "show": frozenset({"formats"}),  # whatever can be read can be shown
     # Models by the names that commands know them by; tasks plan, measure and build; the recordings
     # of ranks are joined as those of files are.
-    "distributed": frozenset({ROOT, "frontend", "runtime", "show"}),
+    "distributed": frozenset({ROOT, "frontend.dynamo", "runtime", "show"}),
     "serve": frozenset({"runtime"}),  # saved models, no compiler
     # gh.passes is part of the public API, and Hidet's scripts write files.
     "compat": frozenset({ROOT, "nn", "passes"}),
@@ -86,7 +88,7 @@ DOORS = {
     "cell.py": "a notebook asks what it shows for a page; only then is `show` needed",
     "cli/__init__.py": "commands by name",
     "forking.py": "waits for imports that other threads have begun; imports nothing new",
-    "frontend/torch/late_import.py": "a module of another package, for what used its stand-in",
+    "frontend/torch/tracing/late_import.py": "a module of another package, when it is first used",
     "ir/op.py": "the declarations of ops, when the first of them is asked for by name",
     "tensor/execute.py": "what is pending runs compiled once there is a compiler to ask for",
 }

@@ -31,7 +31,7 @@ _HOMES: dict[str, str] = {
         "tensor.trace": "Spec spec",
         "tensor.trace_data": "clear_trace_data dump_trace_data flag_scope",
         "frontend.onnx.export": "export_onnx",
-        "frontend.torch.training": "trace_training",
+        "frontend.torch.tracing.training": "trace_training",
         "ir": "Graph parse_graph symbol",
         "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint32 uint64 uint8",
         "passes": "Instrument Pass PassContext optimize register_pass",
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from glasshouse.api import set_threads as set_threads
     from glasshouse.api import trace as trace
     from glasshouse.frontend.onnx.export import export_onnx as export_onnx
-    from glasshouse.frontend.torch.training import trace_training as trace_training
+    from glasshouse.frontend.torch.tracing.training import trace_training as trace_training
     from glasshouse.ir import Graph as Graph
     from glasshouse.ir import parse_graph as parse_graph
     from glasshouse.ir import symbol as symbol

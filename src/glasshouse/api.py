@@ -207,7 +207,7 @@ def _weight_names(graph: Graph) -> list[str]:
 
 
 def _in_parts(model: Any, error: DataDependent) -> Any:
-    from glasshouse.frontend.torch.parts import CompiledParts
+    from glasshouse.frontend.dynamo.parts import CompiledParts
 
     warnings.warn(
         f"compiled in parts, with Python between them, because the way depends on data: {error}",

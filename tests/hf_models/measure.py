@@ -13,9 +13,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from frontend_torch import as_array
+from glasshouse.frontend.dynamo.execute import Runner
 from glasshouse.frontend.torch import Captured, capture, opaque_ops
-from glasshouse.frontend.torch.capture import LooseCapture
-from glasshouse.frontend.torch.execute import Runner
+from glasshouse.frontend.torch.tracing.capture import LooseCapture
 from glasshouse.ir import verify
 from glasshouse.numpy_ref import run
 from hf_models import build

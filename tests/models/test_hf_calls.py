@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from frontend_torch import as_array, assert_same, compare, outputs_of
 from glasshouse.frontend import dynamo
 from glasshouse.frontend.torch import capture
-from glasshouse.frontend.torch.training import capture_training
+from glasshouse.frontend.torch.tracing.training import capture_training
 from glasshouse.numpy_ref import run
 from hf_models import build
 from hf_models.common import ids

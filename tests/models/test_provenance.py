@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import glasshouse as gh
 from glasshouse.frontend.dynamo import compiled_graphs, reset
-from glasshouse.frontend.torch.training import trace_training
+from glasshouse.frontend.torch.tracing.training import trace_training
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.lower.group import member_ids

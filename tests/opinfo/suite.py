@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from frontend_torch import as_array
 from glasshouse.errors import GlasshouseError
 from glasshouse.frontend.torch import Captured, capture, opaque_ops
-from glasshouse.frontend.torch.capture import LooseCapture
 from glasshouse.frontend.torch.sparse_parts import taken_apart
+from glasshouse.frontend.torch.tracing.capture import LooseCapture
 from glasshouse.ir import verify
 from glasshouse.numpy_ref import run
 from glasshouse.tensor.grad import differentiate

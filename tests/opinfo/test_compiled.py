@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from glasshouse.frontend.dynamo.execute import Runner
 from glasshouse.frontend.torch import capture, opaque_ops
-from glasshouse.frontend.torch.execute import Runner
 from opinfo.samples import samples_of
 from opinfo.suite import Applied, is_random, leaves_of, same
 from opinfo.table import load

@@ -40,7 +40,7 @@ def draw_findings(
     inputs: Sequence[Array],
 ) -> tuple[list[Finding], str]:
     """What differs between a PyTorch model and its graph, and in words how it was compared."""
-    from glasshouse.frontend.torch.eager import ExportedOps
+    from glasshouse.checking.eager import ExportedOps
 
     if hasattr(model, "graph_signature"):
         model = model.module()

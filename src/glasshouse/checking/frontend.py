@@ -67,7 +67,7 @@ def frontend_findings(
     Modules are compared in the order in which they end, so that the first that differs is the
     innermost. The graph draws no random numbers.
     """
-    from glasshouse.frontend.torch.eager import run_modules
+    from glasshouse.checking.eager import run_modules
 
     if hasattr(model, "graph_signature"):
         model = model.module()
@@ -114,7 +114,7 @@ def type_findings(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], graph: Graph
 ) -> list[Finding]:
     """Outputs whose shape or element type is not that of the model, in its own types."""
-    from glasshouse.frontend.torch.eager import result_types
+    from glasshouse.checking.eager import result_types
 
     if hasattr(model, "graph_signature"):
         model = model.module()
@@ -193,7 +193,7 @@ def _narrowed(
     truth: Values, limit: float,
 ) -> Finding:  # fmt: skip
     """The finding with the op that is to blame, if op by op shows it."""
-    from glasshouse.frontend.torch.eager import ExportedOps
+    from glasshouse.checking.eager import ExportedOps
 
     try:
         ops = ExportedOps(model, args, kwargs).run()

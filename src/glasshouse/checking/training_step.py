@@ -28,7 +28,7 @@ def step_findings(
 
     Steps that draw random numbers are not compared: PyTorch draws others.
     """
-    from glasshouse.frontend.torch.eager_step import EagerStep
+    from glasshouse.checking.eager_step import EagerStep
 
     if any(n.attrs["name"] == RUN_SEED for n in graph.updates):
         return [], "not compared with PyTorch's steps: the model draws random numbers"

@@ -47,7 +47,8 @@ def compiled() -> dict[str, Any]:
     "part",
     [
         "backend.cuda", "backend.interp", "checking", "cli", "compat", "distributed", "formats",
-        "frontend.onnx", "frontend.torch.training", "nn", "numerics", "peers", "runtime.recording",
+        "frontend.onnx", "frontend.torch.tracing.training", "nn", "numerics", "peers",
+        "runtime.recording",
         "runtime.save", "serve", "show.html", "tensor",
     ],
 )  # fmt: skip
@@ -72,7 +73,7 @@ def test_what_reads_the_exported_program_is_loaded_behind_the_export(
     compiled: dict[str, Any],
 ) -> None:
     early = compiled["before the export"]
-    assert "glasshouse.frontend.torch.capture" in early
+    assert "glasshouse.frontend.torch.tracing.capture" in early
     late = ("glasshouse.frontend.torch.aten", "glasshouse.frontend.torch.opaque")
     late += ("glasshouse.passes", "glasshouse.lower")
     assert [m for m in early if m.startswith(late)] == []

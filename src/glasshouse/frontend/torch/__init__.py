@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from glasshouse.collection import stage_over
-from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.tracing.capture import capture
 from glasshouse.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def trace(
     partition = options.pop("partition", None)
     freeze = options.pop("freeze", True)
     if inspect.isroutine(model) or isinstance(model, functools.partial):
-        from glasshouse.frontend.torch.function import as_module
+        from glasshouse.frontend.torch.tracing.function import as_module
 
         model = as_module(model)
     captured = capture(model, inputs, options, shapes, name, freeze)

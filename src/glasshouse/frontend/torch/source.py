@@ -12,7 +12,7 @@ import torch
 from glasshouse.ir.origin import Frame, Origin, Scope, Source
 
 _FRAME = re.compile(r'File "(.*?)", line (\d+)(?:, in (\S+))?')
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 GRADIENT_OF = "gradient of"
 """In the meta of a node of a backward graph: the name of the op, in the forward graph, that it is

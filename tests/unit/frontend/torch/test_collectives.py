@@ -7,7 +7,8 @@ from torch import nn
 
 from glasshouse.errors import NotCompiled
 from glasshouse.frontend import dynamo
-from glasshouse.frontend.torch import collectives, left_eager
+from glasshouse.frontend.dynamo import left_eager
+from glasshouse.frontend.torch import collectives
 
 
 @pytest.fixture(scope="module", autouse=True)

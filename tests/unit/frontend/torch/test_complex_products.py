@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from frontend_torch import same_as_torch
-from glasshouse.frontend.torch.function import as_module
+from glasshouse.frontend.torch.tracing.function import as_module
 
 C = torch.complex64
 FORMS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]] = {}

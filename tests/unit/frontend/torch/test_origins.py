@@ -7,7 +7,7 @@ import torch
 
 import glasshouse as gh
 import user_code
-from glasshouse.frontend.torch.capture import LooseCapture
+from glasshouse.frontend.torch.tracing.capture import LooseCapture
 
 
 def line_of(mark):

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import glasshouse as gh
 from glasshouse.errors import CaptureError, ExecutionError, TypeMismatch
 from glasshouse.frontend.torch import opaque_ops
-from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.tracing.capture import capture
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from glasshouse.frontend.torch.capture import export
 from glasshouse.frontend.torch.stacks import users_lines
+from glasshouse.frontend.torch.tracing.capture import export
 
 
 def test_texts_of_files_that_stacks_name_are_let_go(

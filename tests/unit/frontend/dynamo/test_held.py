@@ -1,0 +1,191 @@
+"""Weights of a torch.compile'd model are prepared once, and again when they changed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend import dynamo
+from glasshouse.frontend.dynamo import entry
+from glasshouse.frontend.dynamo.held import HeldModules
+from glasshouse.frontend.dynamo.names import plain
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 48)  # more than a page: its stamp takes samples
+        self.last = torch.nn.Linear(48, 8)
+        self.register_buffer("shift", torch.ones(8))
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Any) -> Any:
+        return self.last(torch.relu(self.first(x))) * self.scale + self.shift
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Any:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+X = torch.linspace(-1.0, 1.0, 192).reshape(3, 64)
+
+
+def _swap(model: Any) -> None:
+    model.last = torch.nn.Linear(48, 8)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "in place": lambda m: m.first.weight.add_(1.0),
+    "through data": lambda m: m.first.weight.data.mul_(0.5),
+    "other data": lambda m: setattr(m.first.weight, "data", torch.randn(48, 64)),
+    "state dict": lambda m: m.load_state_dict(Net().state_dict()),
+    "a number that is built into the code": lambda m: m.scale.fill_(7.0),
+    "a buffer": lambda m: m.shift.zero_(),
+    "one element of a small one, through data": lambda m: m.last.bias.data[3:4].add_(1.0),
+    "another module in its place": _swap,
+}
+
+
+def test_changes_are_noticed() -> None:
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse")
+    torch.testing.assert_close(compiled(X), model(X))
+    for what, change in CHANGES.items():
+        before = model(X)
+        for _ in range(3):  # the weights are those of the last call: the quick way
+            torch.testing.assert_close(compiled(X), before, msg=what)
+        change(model)
+        assert not torch.equal(before, model(X)), what
+        torch.testing.assert_close(compiled(X), model(X), msg=what)
+    assert len(dynamo.compiled_graphs()) == 1
+    assert dynamo.compiled_graphs()[0].captured.inputs == [2]  # x alone: weights are no arguments
+
+
+def test_weights_are_not_prepared_again_while_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse")
+    compiled(X)
+    module = dynamo.compiled_graphs()[0].runner.module
+    monkeypatch.setattr(module, "set_many_constants", None)  # a call would fail
+    for _ in range(3):
+        compiled(X)
+
+
+def test_calls_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse", dynamic=False)
+    for _ in range(2):
+        compiled(X)
+    wanted = model(X)
+    asked: list[Any] = []
+    find = HeldModules.module
+    monkeypatch.setattr(
+        HeldModules, "module", lambda self, flat: (asked.append(flat), find(self, flat))[1]
+    )
+    torch.testing.assert_close(compiled(X), wanted)
+    assert not asked
+    model.last.bias.data[3:4].add_(1.0)
+    torch.testing.assert_close(compiled(X), model(X))
+    assert len(asked) == 1
+
+
+def test_a_graph_is_imported_once_and_taken_up_for_other_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entry, "find_kept", lambda key, examples: None)  # by an earlier process
+    imports: list[Any] = []
+    taken_up: list[Any] = []
+    inside, again = entry.import_graph_module, entry.KeptGraph.captured
+
+    def counted(*given: Any) -> Any:
+        imports.append(given)
+        return inside(*given)
+
+    def counted_again(kept: Any, tensors: Any) -> Any:
+        taken_up.append(tensors)
+        return again(kept, tensors)
+
+    monkeypatch.setattr(entry, "import_graph_module", counted)
+    monkeypatch.setattr(entry.KeptGraph, "captured", counted_again)
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse")
+    compiled(X)
+    assert (len(imports), len(taken_up)) == (1, 0)
+    (graph,) = dynamo.compiled_graphs()
+    assert "captured" not in graph.recording.header.facts, "this process captured it"
+    model.first.weight = torch.nn.Parameter(torch.randn(48, 64))
+    torch.testing.assert_close(compiled(X), model(X))
+    assert (len(imports), len(taken_up)) == (1, 1)
+
+
+def test_pytorchs_graph_is_let_go_when_it_was_captured() -> None:
+    kept: list[Any] = []
+
+    def watched(module: Any, examples: Any) -> Any:
+        kept.append(weakref.ref(module.graph))
+        return dynamo.backend(module, examples)
+
+    model = Net().eval()
+    compiled = torch.compile(model, backend=watched)
+    compiled(X)
+    gc.collect()
+    assert [ref() for ref in kept] == [None]
+    torch.testing.assert_close(compiled(X), model(X))
+
+
+def test_models_that_share_a_graph_keep_their_weights() -> None:
+    calls = torch.compile(lambda model, x: model(x), backend="glasshouse")
+    one, two = Net().eval(), Net().eval()
+    for model in (one, two, one, two):
+        torch.testing.assert_close(calls(model, X), model(X))
+    assert len(dynamo.compiled_graphs()) == 1
+
+
+def test_what_the_graph_writes_to_is_no_constant() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.BatchNorm1d(8)).train()
+    twin = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="glasshouse")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), twin(X))
+        torch.testing.assert_close(model[1].running_mean, twin[1].running_mean)
+
+
+def test_lines_and_modules_are_kept() -> None:
+    torch.compile(Net().eval(), backend="glasshouse")(X)
+    graph = dynamo.compiled_graphs()[0].graph
+    made = [n for n in graph if n.op.name in ("matmul", "relu", "multiply", "add")]
+    assert made
+    assert all("test_held.py:" in str(n.origin.source) for n in made)
+    paths = {n.origin.source.path for n in made if n.op.name == "matmul"}
+    assert paths == {"first", "last"}
+
+
+def test_options_are_checked() -> None:
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse", options={"hold_weights": False})
+    torch.testing.assert_close(compiled(X), model(X))
+    model.first.weight.data[5, 5] += 1.0  # neither counted nor, in a large one, sampled
+    torch.testing.assert_close(compiled(X), model(X))
+    with pytest.raises(Exception, match="has no option weights") as caught:
+        torch.compile(Net().eval(), backend="glasshouse", options={"weights": 1})(X)
+    assert isinstance(caught.value, Unsupported) or "hold_weights" in str(caught.value)
+
+
+def test_names_are_the_users() -> None:
+    assert (
+        plain("L['self']._modules['layer']._modules['0']._parameters['weight']") == "layer.0.weight"
+    )
+    assert plain("L['self'].encoder.layer[3].bias") == "encoder.layer.3.bias"
+    assert plain("L['x']") == ""
