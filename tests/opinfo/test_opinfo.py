@@ -13,7 +13,7 @@ from opinfo.table import load, read
 
 TABLE = load()
 # An op that changes its state fails its own test; the sum is what people quote.
-COUNTS = {"ok": 626, "opaque in part": 9, "opaque": 33, "skipped": 34}
+COUNTS = {"ok": 628, "opaque in part": 9, "opaque": 34, "skipped": 31}
 # What these hold is not defined, so nothing can be said about it, not even that it differs.
 UNDEFINED = "what it gives is memory that nobody wrote"
 
