@@ -75,8 +75,8 @@ def _together(folder: Path, path: Path) -> str:
     """What a file belongs to: its object, or the copy of the headers."""
     first = path.relative_to(folder).parts[0]
     if path.suffix == ".in":
-        with suppress(OSError, UnicodeDecodeError):
-            return path.read_text().strip()
+        with suppress(OSError, UnicodeDecodeError, IndexError):
+            return path.read_text().split()[0]  # behind it stand headers (`batches.py`)
     return first.partition(".")[0]
 
 

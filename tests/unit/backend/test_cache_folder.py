@@ -93,10 +93,11 @@ def test_what_was_not_used_for_longest_goes_first(folder: Path) -> None:
     size = 40_000
     oldest = [put(folder / f"k1.{x}", size, 300) for x in ("o", "cpp")]
     note = folder / "kernel.in"  # which object holds a kernel: goes with the object
-    note.write_text("k1")
+    note.write_text("k1 fft.h:1a2b3c4d5e6f")
     os.utime(note, (OLD - 900, OLD - 900))
     put(folder / "k2.so", size, 100)
     os.utime(put(folder / "k3.so", size, 0))
+    assert len(entries(folder)) == 3
     total = sum(e.bytes for e in entries(folder))
     assert prune(folder, total - size) >= 2 * size
     assert not any(p.exists() for p in [*oldest, note])

@@ -53,3 +53,17 @@ def test_an_object_with_an_old_header_apart_serves_no_other_kernel(
     (apart / "fast.h").write_text("new")
     headers.header_texts.cache_clear()
     assert batches.find_objects(tmp_path, {"k": "plain"}) == {}
+
+
+def test_what_a_header_apart_includes_of_the_others_counts_with_it(include: Path) -> None:
+    apart = include / "glasshouse" / "apart"
+    apart.mkdir()
+    (apart / "outer.h").write_text('#pragma once\n#include "inner.h"\n')
+    (apart / "inner.h").write_text("old")
+    text = headers.include_apart(["outer.h"])
+    content, versions = headers.headers_apart(text), headers.versions_apart(text)
+    assert [v.partition(":")[0] for v in versions] == ["inner.h", "outer.h"]
+    (apart / "inner.h").write_text("new")
+    headers.header_texts.cache_clear()
+    assert headers.headers_apart(text) != content
+    assert not headers.are_current(versions)

@@ -5,9 +5,9 @@ threads. An upgrade under a running process (or an editor) would mix two version
 crash. So the headers are read once, and the compiler is given copies in the cache.
 
 Headers of `glasshouse/apart/` serve few kernels, which include them by name: a change there builds
-those kernels again and no others. They include shared headers alone, never each other. An object
-made of an old one is linked no more, whatever else it holds: two versions of a template have one
-name.
+those kernels again and no others. They include shared headers, and each other by bare names. An
+object made of an old one is linked no more, whatever else it holds: two versions of a template have
+one name.
 """
 
 from __future__ import annotations
@@ -40,17 +40,32 @@ def _is_apart(name: str) -> bool:
     return Path(name).parent.name == "apart"
 
 
-_APART = re.compile(r'^#include "(glasshouse/apart/[\w.]+)"$', re.MULTILINE)
+_APART = re.compile(r'^#include "(?:glasshouse/apart/)?([\w.]+)"$', re.MULTILINE)
 
 
 def headers_apart(text: str) -> str:
     """The headers apart that a file includes: with them its text says all that it is made of."""
-    return "".join(header_texts()[name] for name in _APART.findall(text))
+    return "".join(_apart_text(name) for name in _names_apart(text))
 
 
 def versions_apart(text: str) -> list[str]:
     """The same headers by name and what they are now: `fft.h:1a2b3c4d5e6f`."""
-    return [_version(Path(name).name) for name in sorted(set(_APART.findall(text)))]
+    return [_version(name) for name in _names_apart(text)]
+
+
+def _names_apart(text: str) -> list[str]:
+    """The headers apart that a file includes, with those that they include."""
+    found: set[str] = set()
+    waiting = [text]
+    while waiting:
+        new = set(_APART.findall(waiting.pop())) - found
+        found |= new
+        waiting += map(_apart_text, new)
+    return sorted(found)
+
+
+def _apart_text(name: str) -> str:
+    return header_texts()[f"glasshouse/apart/{name}"]
 
 
 def are_current(versions: Iterable[str]) -> bool:
