@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from glasshouse.backend.cpu import batches, headers
+from glasshouse.backend.cpu.measure import measured_as
+from glasshouse.lower.choice import Problem
 
 
 @pytest.fixture
@@ -67,3 +69,9 @@ def test_what_a_header_apart_includes_of_the_others_counts_with_it(include: Path
     headers.header_texts.cache_clear()
     assert headers.headers_apart(text) != content
     assert not headers.are_current(versions)
+
+
+def test_what_was_measured_of_products_is_kept_by_their_headers_apart() -> None:
+    product = Problem("matmul", "float32", (64, 64, 64), 1e6)
+    headers.header_texts.cache_clear()
+    assert measured_as(product).startswith("gemm_blocked.h:")

@@ -22,7 +22,7 @@ from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.executable import CpuExecutable
 from glasshouse.backend.cpu.headers import headers_hash
 from glasshouse.backend.cpu.limits import known_limits, measured_limits
-from glasshouse.backend.cpu.measure import measure_variants
+from glasshouse.backend.cpu.measure import measure_variants, measured_as
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.target import CPU
 from glasshouse.backend.cpu.threads import default_threads
@@ -112,7 +112,7 @@ class CpuBackend:
         return measure_variants(problem, names, progress)
 
     def measured_as(self, problem: Problem, asking: Call | None) -> str:
-        return ""
+        return measured_as(problem)
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

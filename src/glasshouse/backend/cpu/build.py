@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,10 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     tools = toolchain()
     folder = made_cache_folder()
     salt = salt_of(tools)
+    recipes = _recipes(source)
     keys = {
-        name: hash_text(salt + headers_apart(text) + text) for name, text in source.kernels.items()
+        name: hash_text(f"{salt} {recipes[name].level}{headers_apart(text)}{text}")
+        for name, text in source.kernels.items()
     }
     main = hash_text(salt + headers_apart(source.main) + source.main)
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main, source.soname]))}.so"
@@ -79,8 +81,7 @@ def _make(
     """Compile what the cache lacks of a program, and link it; `keys` name kernels by content."""
     folder, salt = library.parent, salt_of(tools)
     tools = _with_copies(tools, folder)
-    known = source.recipes if isinstance(source, CpuSource) else {}
-    recipes = {name: known.get(name, Recipe()) for name in source.kernels}
+    recipes = _recipes(source)
     alike = (PROGRAM,) if is_program(source.main) else ()
     parts = [*alike, *dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts)]
     found = find_objects(folder, keys)
@@ -91,7 +92,7 @@ def _make(
     # Parts take as long without parsed headers, so those of a small program need not wait for them;
     # in a large one they fill the end, when one compiler has nothing else to do.
     few = len(batches) <= compilers_at_once()
-    with ThreadPoolExecutor(compilers_at_once(), initializer=leave_share) as pool:
+    with _compilers() as pool:
         tasks: dict[Future[Any], str] = {}
         made: list[Future[Path]] = []
 
@@ -126,6 +127,22 @@ def _make(
         for part, path in everything.items():
             build_part(tools, path, part)
         _link(tools, library, [*objects, *everything.values()], named)
+
+
+@contextmanager
+def _compilers() -> Iterator[ThreadPoolExecutor]:
+    """Threads that wait for compilers. When one of these fails, or the user interrupts, those that
+    have not begun are left out."""
+    pool = ThreadPoolExecutor(compilers_at_once(), initializer=leave_share)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _recipes(source: GeneratedSource) -> dict[str, Recipe]:
+    known = source.recipes if isinstance(source, CpuSource) else {}
+    return {name: known.get(name, Recipe()) for name in source.kernels}
 
 
 def salt_of(tools: Toolchain) -> str:

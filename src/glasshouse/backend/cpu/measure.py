@@ -19,14 +19,15 @@ from math import sqrt
 import numpy as np
 
 from glasshouse.backend.base import Progress
-from glasshouse.backend.cpu.blocking import BY_CACHE
+from glasshouse.backend.cpu import blocking
 from glasshouse.backend.cpu.build import build
+from glasshouse.backend.cpu.headers import include_apart, versions_apart
 from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, probe_source, probed
 from glasshouse.backend.memory import Array, aligned_bytes
 from glasshouse.ir.dtype import DType, as_dtype, to_storage
 from glasshouse.lower.choice import Candidate, Problem
 
-EXACT = {"conv": "im2col", "matmul": BY_CACHE}
+EXACT = {"conv": "im2col", "matmul": blocking.BY_CACHE}
 ROUNDS = (3, 20)  # at least, at most
 SAME = 1.08  # two runs that differ by less than this saw no noise
 HOPELESS = 1.5  # a variant that takes so much longer than the best need not be known better
@@ -48,6 +49,13 @@ def measure_variants(
     if times is None:
         return None
     return [Candidate(n, times[n], errors[n]) for n in names]
+
+
+def measured_as(problem: Problem) -> str:
+    """The headers apart that the variants are made of; the others are the machine's identity."""
+    variants = probed(problem.op, problem.dtype) if problem.op == "matmul" else ()
+    names = [name for variant in variants for name in blocking.headers(variant)]
+    return " ".join(versions_apart(include_apart(names)))
 
 
 def _timed(variants: Mapping[str, _Variant], result: Array, x: Array) -> dict[str, float] | None:
