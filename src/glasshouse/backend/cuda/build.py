@@ -16,7 +16,7 @@ from glasshouse.backend.cache import hash_text, write_bytes
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.backend.cuda.nvrtc import compile_cubin, identity
+from glasshouse.backend.cuda.nvrtc import compile_cubin, flags, identity
 from glasshouse.backend.store import fetch, publish
 from glasshouse.forking import ForkLock
 
@@ -30,7 +30,8 @@ def headers_hash() -> str:
 
 
 def _salt(arch: str) -> str:
-    return f"{arch} {identity()} {headers_hash()}"
+    """What changes whenever code built from the same text may."""
+    return f"{identity()} {' '.join(flags(arch))} {headers_hash()}"
 
 
 def _file(text: str, arch: str) -> Path:

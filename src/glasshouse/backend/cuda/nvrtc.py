@@ -72,13 +72,19 @@ def identity() -> str:
     return f"{version()}"
 
 
-def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
-    """The machine code of a file for `arch` ("sm_90")."""
+def flags(arch: str) -> list[str]:
+    """How everything is compiled for `arch` ("sm_90")."""
     # sm_90a is sm_90 with the instructions of warpgroups; unannotated lambdas are device code.
     exact = "sm_90a" if arch == "sm_90" else arch
-    options = [f"--gpu-architecture={exact}", "--std=c++17", f"-I{include}", "-lineinfo"]
-    options += ["-default-device", "-diag-suppress=177"]  # temporaries that one function skips
-    good, made = build(nvrtc(), text, name, options)
+    return [
+        f"--gpu-architecture={exact}", "--std=c++17", "-lineinfo", "-default-device",
+        "-diag-suppress=177",  # temporaries that one function skips
+    ]  # fmt: skip
+
+
+def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
+    """The machine code of a file for `arch`."""
+    good, made = build(nvrtc(), text, name, [*flags(arch), f"-I{include}"])
     if not good:
         raise ExecutionError(
             f"NVRTC cannot compile {name} for {arch}: {made.decode(errors='replace')[:2000]}",

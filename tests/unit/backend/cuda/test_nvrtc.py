@@ -15,8 +15,8 @@ from torch import nn
 
 import glasshouse as gh
 from cuda_samples import EVERY, FEW, family_program
+from glasshouse.backend.cuda import build, nvrtc_processes
 from glasshouse.backend.cuda import nvrtc as nvrtc_file
-from glasshouse.backend.cuda import nvrtc_processes
 from glasshouse.backend.cuda.build import INCLUDE
 from glasshouse.backend.cuda.nvrtc import compile_cubin, nvrtc
 from glasshouse.backend.cuda.render import render
@@ -154,3 +154,12 @@ def test_processes_that_cannot_be_started_are_not_needed(monkeypatch: pytest.Mon
             pool.map(lambda i: compile_cubin(_PLAIN.format(i), "f", "sm_90", INCLUDE), range(3))
         )
     assert all(code[:4] == b"\x7fELF" for code in made)
+
+
+def test_code_is_kept_by_the_flags_that_it_is_compiled_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = build._file("text", "sm_90")
+    assert build._file("text", "sm_80") != before
+    monkeypatch.setattr(build, "flags", lambda arch: [*nvrtc_file.flags(arch), "-G"])
+    assert build._file("text", "sm_90") != before
