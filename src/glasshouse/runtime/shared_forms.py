@@ -9,12 +9,12 @@ last module that holds it.
 from __future__ import annotations
 
 import ctypes
-import threading
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
 from glasshouse.backend.base import Executable
+from glasshouse.forking import ForkLock
 from glasshouse.lower.kernel.statement import Form
 from glasshouse.runtime.arrays import Array
 
@@ -30,7 +30,7 @@ class _HeldForm:
 
 
 _HELD: dict[_Key, _HeldForm] = {}
-_LOCK = threading.Lock()
+_SHARING = ForkLock()
 
 
 def shared_form(source: Array, form: Form, executable: Executable | None = None) -> Array | None:
@@ -58,7 +58,7 @@ def share(source: Array, form: Form, made: Array, executable: Executable) -> Non
         if held is not None and held.form is gone:
             _HELD.pop(key, None)
 
-    with _LOCK:
+    with _SHARING.lock:
         stamp = _stamp(source, executable)
         _HELD[key] = _HeldForm(ref(made, forget), version, stamp, type(executable))
 

@@ -28,11 +28,14 @@ from glasshouse.collection import NEVER, no_collection, no_full_collection
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware, ForkLock
 from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import float32
+from glasshouse.lower.kernel.statement import Form
 from glasshouse.passes import Instrument, PassContext
 from glasshouse.runtime import workspace
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.lazy import LazyExecutor
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.shared_forms import share
 from glasshouse.tensor.execute import current_executor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -401,6 +404,55 @@ def test_another_thread_sets_constants(module: Module) -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_another_thread_prepares_weights_of_a_captured_graph(module: Module) -> None:
+    torch = pytest.importorskip("torch")
+    from glasshouse.frontend.dynamo.held import HeldModules
+
+    first, second, third = ([torch.full((2,), float(i))] for i in range(3))
+    stops: list[Callable[..., None]] = []
+
+    def make(_: Any) -> Module:
+        if stops:
+            stops.pop()()
+        return module
+
+    held = HeldModules({0: "weight"}, first, make)
+
+    def preparing(here: Callable[..., None]) -> None:
+        stops.append(here)
+        held.module(second)
+
+    with meanwhile(preparing):
+        in_child(lambda: held.module(third))
+
+
+def test_another_thread_shares_packed_weights() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Owned(np.ndarray[Any, Any]):
+        owner = torch.ones(1)
+
+    class Stamps:
+        def __init__(self, stop: Callable[..., Any]) -> None:
+            self.stop = stop
+
+        def stamp(self, *_: int) -> int:
+            self.stop()
+            return 0
+
+    source, made, form = (
+        np.ones(4).view(Owned),
+        np.ones(4),
+        Form("w", "panels", float32, (4,), True),
+    )
+
+    def sharing(here: Callable[..., Any]) -> None:
+        share(source, form, made, Stamps(here))  # type: ignore[arg-type]  # asked for stamps alone
+
+    with meanwhile(sharing):
+        in_child(lambda: sharing(int))
 
 
 def in_worker(count: int) -> Any:

@@ -94,6 +94,7 @@ def pool_of(library: ctypes.CDLL, headers: str, threads: int | None = None) -> c
 def set_threads(count: int) -> None:
     """Run kernels of modules without a budget of their own on this many threads from now on."""
     os.environ["GLASSHOUSE_THREADS"] = str(count)
-    for (_, threads), (pool, library) in _made.items():
-        if threads is None:
-            library.glasshouse_set_threads(pool, count)
+    with _making.lock:
+        for (_, threads), (pool, library) in _made.items():
+            if threads is None:
+                library.glasshouse_set_threads(pool, count)

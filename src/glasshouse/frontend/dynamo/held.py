@@ -12,7 +12,6 @@ holds from the next call on. Of the others the version is looked at, and nothing
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from glasshouse.errors import ExecutionError
+from glasshouse.forking import ForkLock
 
 MOST_SETS = 64
 """Sets of weights that one graph keeps prepared: layers of one class share a graph of Dynamo's."""
@@ -59,7 +59,7 @@ class HeldModules:
         self._numbers = tuple(names)
         self._make = make
         self._sets: OrderedDict[tuple[int, ...], _Set] = OrderedDict()
-        self._lock = threading.Lock()
+        self._preparing = ForkLock()
         self._last: _Set | None = None  # of the last call that `module` was asked for
         self.first = self.module(examples)
 
@@ -96,7 +96,7 @@ class HeldModules:
         return held.module
 
     def _added(self, key: tuple[int, ...], weights: list[torch.Tensor]) -> Any:
-        with self._lock:
+        with self._preparing.lock:
             held = self._sets.get(key)
             if held is None:
                 held = _Set(None, [], [], 0, None if self._lends else _places(weights))
@@ -129,7 +129,7 @@ class HeldModules:
 
     def _refresh(self, key: tuple[int, ...], held: _Set, weights: list[torch.Tensor]) -> None:
         """Weights were written to: prepare them again."""
-        with self._lock:
+        with self._preparing.lock:
             versions, stamp = [weights[i]._version for i in held.numbers], _stamp(held)
             names = list(self.names.values())
             try:
