@@ -61,7 +61,7 @@ from glasshouse.lower.target import Target
 from glasshouse.lower.variants import chosen
 
 Array = np.ndarray[Any, Any]
-_COLD = 96 << 20  # bytes of weights that one graph goes through
+_COLD = 96 << 20  # bytes that one graph goes through, weights and whatever else its kernel touches
 _COPIES = (2, 16)
 _MOST_WEIGHTS = 1 << 27  # elements of a matrix: copies of a larger one take gigabytes
 _TURNS, _REPLAYS = 5, 2
@@ -354,9 +354,7 @@ class _Probe:
         cuda = device.driver
         owned = Owned(self, cuda, device.context)
         module = owned.take("cuModuleUnload", cuda.address("cuModuleLoadData", cubin))
-        weights = sum(v.node.attrs["data"].nbytes for v in call.operands if v.node.op is CONSTANT)
-        least, most = _COPIES
-        self.copies = copies = int(min(max(-(-_COLD // max(weights, 1)), least), most))
+        self.copies = copies = _copies(call)
         pointers: list[tuple[int, int]] = []  # the first, and how far apart copies are
         unread = {form.buffer for form in call.kernel.forms}  # in the form in which they are
         for number, value in enumerate(call.operands):
@@ -434,6 +432,16 @@ class _Probe:
             for _ in range(_REPLAYS):
                 self._graph.launch(self._device.stream)
         return taken() / (_REPLAYS * self.copies)
+
+
+def _copies(call: Call) -> int:
+    """Sets of weights that leave none of them in the cache until their turn comes again; where what
+    is read and written beside them fills it by itself, the fewest."""
+    weights = sum(v.node.attrs["data"].nbytes for v in call.operands if v.node.op is CONSTANT)
+    beside = [*(v for v in call.operands if v.node.op is not CONSTANT), *call.outputs]
+    moved = sum(int(v.type.numel) * v.type.dtype.itemsize for v in beside)  # type: ignore[arg-type]  # known sizes
+    least, most = _COPIES
+    return int(min(max(-(-(_COLD - moved) // max(weights, 1)), least), most))
 
 
 def _overlapping(device: Gpu) -> bool:

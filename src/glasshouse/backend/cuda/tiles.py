@@ -17,6 +17,9 @@ PROCESSORS = 132
 MOST_CANDIDATES, WITHIN = 6, 1.4
 """How many variants are proposed, and how far their estimates may be from the best: measured, 17
 products on an H200 took at most 1.3 times what was estimated."""
+LARGE, OF_LARGE = 2e10, 4
+"""Operations of a product from which fewer are proposed: its tiles are many, so estimates are near,
+and each variant takes up to half a second to build."""
 
 
 SIMT, MMA, DMMA, WGMMA, TMA, TURNS = "simt", "mma", "dmma", "wgmma", "tma", "turns"
@@ -285,4 +288,4 @@ def variants(
         alike = sum(variant.tile == other.tile for other in taken)
         if alike < _ALIKE and estimate(variant, m, n, k, batch) <= most:
             taken.append(variant)
-    return taken[:MOST_CANDIDATES]
+    return taken[: OF_LARGE if 2.0 * m * n * k * batch >= LARGE else MOST_CANDIDATES]

@@ -22,6 +22,8 @@ from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.render import render
 from glasshouse.errors import ExecutionError
+from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import float16
 from glasshouse.lower.choice import Candidate, Choice, Problem
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.program import Call
@@ -434,3 +436,17 @@ def test_a_call_that_is_not_for_any_data_is_measured_by_its_op(
     assert found is not None
     assert all(c.error == 0.0 and c.seconds > 0 for c in found)
     assert timed[-1] != call.kernel.name, "a kernel of the op alone"
+
+
+def test_weights_go_through_the_cache_as_often_as_they_must() -> None:
+    def copies(rows: int) -> int:
+        builder = GraphBuilder()
+        x = builder.input(float16, (rows, 1024))
+        w = builder.wrap(builder.constant(np.ones((1024, 4096), np.float16), float16))
+        graph = builder.finish(x.apply("matmul", w))
+        (step,) = gh.compile(graph, target="cuda", arch="sm_90", progress=False).program.steps
+        assert isinstance(step, Call)
+        return measuring._copies(step)
+
+    assert copies(256) == 12, "12 of 8 MB, with the 2.5 MB beside them, are more than 96"
+    assert copies(16384) == 2, "what is read and written beside them fills the cache"
