@@ -51,7 +51,7 @@ def tensor_array(tensor: Any) -> Array:
     return np.asarray(_Memory(found, dtype))
 
 
-class _Bytes:
+class _WritableBytes:
     """An array's memory as what may be written: PyTorch warns of arrays that may not, and whoever
     is given the tensor does not write to it."""
 
@@ -66,7 +66,7 @@ def array_tensor(array: Array, dtype: Any) -> Any:
     import torch
 
     if not array.flags.writeable:
-        array = np.asarray(_Bytes(array))
+        array = np.asarray(_WritableBytes(array))
     found = _dtypes()[dtype]
     if found.kind == "u":  # bits of what NumPy has not
         return torch.from_numpy(array.view(f"i{found.itemsize}")).view(dtype)
