@@ -57,6 +57,7 @@ from glasshouse.frontend.dynamo.whole_attention import keep_attention
 from glasshouse.frontend.dynamo.whole_recurrent import keep_recurrent
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.graph_module import import_graph_module
+from glasshouse.frontend.torch.joint_solves import spell_solves
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.tracing.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.tracing.validation import masks_as_given
@@ -202,6 +203,8 @@ class _Training:
         # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
         if phase == "backward":
             self.followed.look_at_backward(graph.graph, len(self._required))
+        elif phase == "inference":  # the others are parts of a joint graph, where this was done
+            spell_solves(graph)
         fix_odd_sizes(graph)
         own_paths(graph)
         boundary, captured = self._imported(phase, graph, fakes)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -90,14 +91,26 @@ def _traced(function: Any, model: Any, tensors: Sequence[torch.Tensor]) -> tuple
         trace = make_fx(function, record_stack_traces=True)
         with module_paths(model):
             module = trace(*[t.clone() for t in tensors])
-        nodes = [n for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
-        return module, any(torch.Tag.dynamic_output_shape in n.target.tags for n in nodes)
+        return module, any(_sized_by_data(n) for n in module.graph.nodes)
     except RuntimeError as error:
         if "get value out of a tracing tensor" not in str(error):
             raise
     trace = make_fx(function, _error_on_data_dependent_ops=False, record_stack_traces=True)
     with module_paths(model):
         return trace(*[t.clone() for t in tensors]), True
+
+
+def _sized_by_data(node: fx.Node) -> bool:
+    """Whether data decide how many elements an op gives; PyTorch's tag says that they may."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    if target is torch.ops.aten.index.Tensor:  # numbers select as many as they are, masks do not
+        places = [p.meta["val"].dtype for p in node.args[1] if isinstance(p, fx.Node)]
+        return torch.bool in places or torch.uint8 in places
+    if target is torch.ops.aten.repeat_interleave.Tensor:
+        return node.kwargs.get("output_size") is None
+    return torch.Tag.dynamic_output_shape in target.tags
 
 
 def _check(module: Any, run: Any, tensors: Sequence[torch.Tensor]) -> None:

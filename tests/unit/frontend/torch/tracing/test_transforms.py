@@ -7,6 +7,7 @@ from torch._C import _functorch
 from torch.func import grad, jvp, vmap
 
 import glasshouse as gh
+from glasshouse.frontend.torch.tracing.loose import capture_loosely
 from glasshouse.frontend.torch.tracing.transforms import closed_transforms
 
 
@@ -52,6 +53,22 @@ class _Forces(nn.Module):
         return -force, energy
 
 
+class _Selected(nn.Module):
+    """Forces of pairs that numbers select, in a box that is solved for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def energy(self, pos: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+        i, j = torch.triu_indices(len(pos), len(pos), 1)
+        apart = torch.linalg.solve(box, (pos[i] - pos[j]).T).norm(dim=0)
+        return (self.scale * apart).sin().sum()
+
+    def forward(self, pos: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+        return -grad(self.energy)(pos, box)
+
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore::glasshouse.frontend.torch.tracing.capture.LooseCapture"),
     # PyTorch's own, when it loads its rules of forward mode.
@@ -62,6 +79,7 @@ CASES = {
     "grad": (_Field, lambda: (torch.randn(6, 4),)),
     "jvp": (_Tangent, lambda: (torch.randn(6, 4), torch.randn(6, 4))),
     "grad_and_value": (_Forces, lambda: (torch.randn(6, 3), torch.randint(0, 5, (6,)))),
+    "selected": (_Selected, lambda: (torch.randn(5, 3), torch.eye(3) + 0.1 * torch.rand(3, 3))),
 }
 
 
@@ -118,3 +136,25 @@ def test_what_fails_inside_of_a_transform_leaves_none_open() -> None:
     with pytest.raises(ValueError, match="inside"), closed_transforms():
         fails()
     assert _functorch.get_dynamic_layer_stack_depth() == 0
+
+
+def test_a_gradient_of_selected_rows_is_one_graph() -> None:
+    torch.manual_seed(0)
+    make, inputs = CASES["selected"]
+    model, given = make().eval(), inputs()
+    with torch.no_grad():
+        graph = gh.compile(model, *given, target="interp").graph  # not in parts
+        found = gh.compile(model, *given, target="interp")(*given)
+    assert graph.inputs
+    torch.testing.assert_close(found, model(*given))
+
+
+@pytest.mark.filterwarnings("ignore:TF32")
+@pytest.mark.parametrize("select", [lambda x: x[x > 0], lambda x: x.repeat_interleave(x.int())])
+def test_sizes_that_data_decide_are_told_from_others(select: object) -> None:
+    class Inner(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return grad(lambda z: select(z).sum())(x)  # type: ignore[operator]
+
+    x = torch.tensor([1.0, 2.0, -1.0]).abs()
+    assert capture_loosely(Inner(), (x,), {}, "Inner").frozen
