@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from browser.kernels import LAYERS, SLOW, compiled
-from browser.recordings import rich
+from browser.recordings import Maker, rich
+from glasshouse.record.schema import TimeRow
 
 
 def opened(viewer):
@@ -57,6 +58,43 @@ def test_memory_over_steps(viewer) -> None:
     assert "12 tensors in an arena of 2.05 kB over 12 steps" in told
     v.page.locator("svg.memory rect[aria-label^='layer.1 norm']").click()
     v.page.wait_for_selector(".details h2:has-text('layer.1 norm')")
+
+
+def test_memory_stays_while_a_kernel_is_unfolded_and_so_does_what_is_selected(viewer) -> None:
+    v = opened(viewer)
+    v.page.click(".drawer [role=tab]:has-text('Memory')")
+    v.page.wait_for_selector("svg.memory rect")
+    v.page.click(".details .link:has-text('layer.4 up + gelu')")
+    v.page.wait_for_selector(".details h2:has-text('layer.4 up + gelu')")
+    v.page.click(".details button:has-text('Unfold inside')")
+    v.see("Matmul")
+    v.page.wait_for_selector(".details button:has-text('Fold inside')")
+    assert v.page.locator("svg.memory rect").count() == 2 * LAYERS
+    assert v.page.locator("svg.memory rect.chosen[aria-label^='layer.4 up']").count() == 1
+    # Views number what they show anew: all unfolded, flat, another stage, back again.
+    v.page.click(".toolbar button:has-text('Unfold all')")
+    v.page.wait_for_selector(".details button:has-text('Unfold inside')")
+    for press in ("g", "Control+z", "Control+z"):
+        v.key(press)
+        v.settle()
+        v.page.wait_for_selector(".details h2:has-text('layer.4 up + gelu')")
+
+
+WIDER = """() => [...document.querySelectorAll(".icicle-bar")].map((b) =>
+  b.offsetWidth - (parseFloat(b.style.width) / 100) * b.parentElement.clientWidth)"""
+
+
+def test_a_narrow_bar_of_the_icicle_does_not_cover_its_neighbour(viewer) -> None:
+    m = Maker("times")
+    at = m.op("Input", "x", kind="source")
+    for i, seconds in enumerate((1.0, 1e-3, 1e-3)):
+        at = m.op("Relu", f"r{i}", at)
+        m.graph.add(TimeRow("run", at, seconds))
+    v = viewer(m.finish(), size=(1600, 900))
+    v.key("k")
+    v.page.click(".drawer [role=tab]:has-text('Time by module')")
+    v.page.wait_for_selector(".icicle-bar")
+    assert max(v.page.evaluate(WIDER)) <= 1
 
 
 def test_values_with_a_histogram(viewer) -> None:

@@ -99,13 +99,22 @@ export class App {
     const running = new AbortController();
     this.running = running;
     const { width, height } = this.view.size;
+    const before = this.selected;
+    let now: number;
     let result: ShowResult;
     try {
-      result = await this.engine.call(
+      // Views number their items anew: what is selected goes by its name, within one graph.
+      const name = before >= 0 && this.spec?.graph === spec.graph ? await this.nameOf(before, running.signal) : null;
+      const showing = this.engine.call(
         "show",
         { view: spec, width, height },
         { signal: running.signal, onProgress: (p) => this.events.emit("progress", p) },
       );
+      const finding = name
+        ? this.engine.call("itemsNamed", { names: [name] }, { signal: running.signal }).catch(() => [-1])
+        : [-1];
+      result = await showing;
+      [now] = await finding;
     } catch (e) {
       if (e instanceof Cancelled) return false;
       this.events.emit("progress", null);
@@ -121,6 +130,8 @@ export class App {
     }
     this.spec = { ...spec, grouping: result.grouping, fold: result.fold };
     this.result = result;
+    const kept = this.selected === before;
+    if (kept && now !== before) this.view.select((this.selected = now));
     const refit = this.view.fitted;
     this.view.apply(result.update, how.anchor ?? -1, !how.fit && !refit);
     if (how.fit && spec.fold.base === "first") this.view.fitReadable();
@@ -130,11 +141,20 @@ export class App {
     else if (how.anchor !== undefined && !how.quiet) this.view.bringIn(how.anchor);
     this.events.emit("progress", null);
     this.events.emit("shown", { spec: this.spec, result });
-    if (this.selected >= 0) {
-      if (this.view.scene.place(this.selected)) void this.showStrokes(this.selected);
-      else this.select(-1);
-    }
+    if (this.selected >= 0 && this.view.scene.place(this.selected)) {
+      void this.showStrokes(this.selected);
+      if (kept && now !== before) this.events.emit("selected", now);
+    } else if (this.selected >= 0 || before >= 0) this.select(-1);
     return true;
+  }
+
+  private async nameOf(item: number, signal: AbortSignal): Promise<ItemName | null> {
+    try {
+      return await this.engine.call("nameOf", { item }, { signal });
+    } catch (e) {
+      if (e instanceof Cancelled) throw e;
+      return null; // The failure is told by what is asked next.
+    }
   }
 
   cancel(): void {
@@ -158,21 +178,13 @@ export class App {
   /** Puts the ops of a node's inside in its place, or the node back; in all identical groups at once. */
   async setInside(item: number, open: boolean): Promise<boolean> {
     const keys = await this.engine.call("insides", { item });
-    // Items are numbered anew: what is selected goes by its name.
-    const name: ItemName | null = this.selected >= 0 ? await this.engine.call("nameOf", { item: this.selected }) : null;
-    if (
-      keys.length === 0 ||
-      !(await this.changeFolds(
+    return (
+      keys.length > 0 &&
+      this.changeFolds(
         keys.map((k) => [k, open ? 1 : 0]),
         item,
-      ))
-    )
-      return false;
-    if (name) {
-      const [now] = await this.engine.call("itemsNamed", { names: [name] });
-      this.select(now);
-    }
-    return true;
+      )
+    );
   }
 
   /** 0 folded, 1 open, 2 open with each of identical members. A group too large to read is listed instead, unless `anyway`. */

@@ -1,8 +1,9 @@
 /** The memory plan as boxes: which tensor lies where in the arena, from the step that writes it to the last that reads it. */
 
-import { nodeTitle, soleHome } from "../model/labels";
+import { groupTitle, nodeTitle, soleHome } from "../model/labels";
+import { itemOfId } from "./names";
+import type { Shown } from "./shown";
 import { kernelTitles } from "./summary";
-import { nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
 export interface MemoryBox {
@@ -29,7 +30,6 @@ export async function memoryPlan(s: Shown): Promise<MemoryPlan> {
   const none: MemoryPlan = { boxes: [], steps: 0, arena: 0 };
   if (!table) return none;
   const { strings } = s.recording;
-  const here = nodeOfId(s.stage);
   const [nodes, places, ways] = [table.ints("node"), table.ints("place"), table.ints("how", -1)];
   const [offsets, bytes] = [table.floats("offset"), table.floats("bytes")];
   const [first, last] = [table.ints("first", -1), table.ints("last", -1)];
@@ -39,14 +39,15 @@ export async function memoryPlan(s: Shown): Promise<MemoryPlan> {
   for (let r = 0; r < table.rows; r++) {
     // A view lies where its owner does, and lives with it.
     if (strings.at(places[r]) !== "arena" || (ways[r] >= 0 && strings.at(ways[r]) === "view")) continue;
-    const n = here.get(nodes[r]);
-    if (n === undefined) return none;
+    const item = itemOfId(s, nodes[r]);
+    if (item === undefined) return none;
+    const alone = item < s.h.nodes;
     arena = Math.max(arena, offsets[r] + bytes[r]);
     steps = Math.max(steps, last[r] + 1);
     boxes.push({
-      item: n,
-      home: soleHome(s.h, n),
-      title: titles.get(nodes[r]) || nodeTitle(s.h, n),
+      item,
+      home: alone ? soleHome(s.h, item) : -1,
+      title: titles.get(nodes[r]) || (alone ? nodeTitle(s.h, item) : groupTitle(s.h, item - s.h.nodes)),
       offset: offsets[r],
       bytes: bytes[r],
       from: first[r],

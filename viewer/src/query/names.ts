@@ -36,6 +36,14 @@ function groupOf(s: Shown, key: number): number {
   return map.get(key) ?? -1;
 }
 
+/** The item of a node that is alive in this stage, or of its unfolded inside; undefined where it is neither. */
+export function itemOfId(s: Shown, id: number): number | undefined {
+  const node = nodeOfId(s.stage).get(id);
+  if (node !== undefined) return node;
+  const inside = groupOf(s, INSIDE + id);
+  return inside >= 0 ? inside : undefined;
+}
+
 /** A node by id; one that is not alive in this stage is followed through the rewrites, forth and then back. */
 async function nodeOf(s: Shown, id: number): Promise<number> {
   const { stage } = s;
@@ -43,11 +51,9 @@ async function nodeOf(s: Shown, id: number): Promise<number> {
     for (let n = stage.count - 1; n >= 0 && stage.row[n] < 0; n--) if (stage.row[n] === id) return n;
     return -1;
   }
-  const map = nodeOfId(stage);
-  const direct = map.get(id);
+  const direct = itemOfId(s, id);
   if (direct !== undefined) return direct;
-  const inside = groupOf(s, INSIDE + id);
-  if (inside >= 0) return inside;
+  const map = nodeOfId(stage);
   const tables = tablesOf(s.recording, s.graph.index);
   const table = await tables.table("rewrites");
   if (!table) return -1;
