@@ -255,6 +255,16 @@ def test_skips_around_the_middle_make_a_u(viewer) -> None:
     assert found["up0"]["y"] < found["up3"]["y"] < found["up5"]["y"] < found["middle"]["y"]
 
 
+def test_the_shape_of_a_tensor_that_turns_back_stands_outside_of_its_box(viewer) -> None:
+    v = viewer(u_net(4), size=(1280, 1200))
+    v.page.evaluate("() => window.glasshouse.foldAll()")
+    v.see("middle")
+    [(x, y)] = v.places("middle")
+    near = [at for at in v.places("f32[") if abs(at[0] - x) < 120 and abs(at[1] - y) < 60]
+    assert [at for at in near if at[1] > y + 20], "it is written below"
+    assert not [at for at in near if abs(at[1] - y) < 20]
+
+
 def test_repeated_blocks_of_a_flat_graph_are_groups(viewer) -> None:
     v = viewer(flat_layers(12, width=-1))
     v.see("block × 12")

@@ -7,6 +7,9 @@ import { LEAF_H, RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
 import { HATCHED, PLAIN } from "./draw_list";
 import { BLOCK_H, MIN_PX, type Frame, type Member } from "./frame_context";
 
+/** In a box lower than this two lines of the smallest letters stand closer, and a bar lies on the border under them. */
+const ROOMY = 2 * MIN_PX + 8;
+
 // What a pass or the other graph did to a node.
 const ADDED = 1;
 const REMOVED = 2;
@@ -68,7 +71,16 @@ export function drawBox(frame: Frame, m: Member): void {
   const share = overlay?.share?.[item] ?? 0;
   if (bars) drawBars(frame, m, bars);
   else if (share > 0 && h > 16)
-    list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
+    list.box(
+      x + 6,
+      y + h - (h < ROOMY ? 2 : 4),
+      Math.max(1, (w - 12) * share),
+      2,
+      1,
+      fade(theme.ink, 0.55 * alpha),
+      0,
+      0,
+    );
   drawWords(frame, m, pill, change);
   if (signRoom(frame, m) > 0) drawUnfoldSign(frame, m);
 }
@@ -159,7 +171,8 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const facts = factsFor(frame, m, spx);
   // The lines stand in the middle of the box, whatever their number.
   const middle = y + h / 2 - (facts.length * spx * FACT_LINE) / 2;
-  const ty = two ? middle - px * 0.63 : middle;
+  const lead = h < ROOMY ? 0.06 * px : 0;
+  const ty = two ? middle - px * 0.63 + lead : middle;
   // The sign of a box that holds ops has its corner to itself.
   const corner = signRoom(frame, m);
   // A figure takes its room from the second line where there is one: the name says more than the type. In a
@@ -167,7 +180,7 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const fits = two || frame.textWidth(title, px, "bold") + frame.textWidth(asked, spx, "sans") + 8 <= room - corner;
   const figure = fits ? asked : "";
   const beside = figure ? frame.textWidth(figure, spx, "sans") + 8 : 0;
-  const low = middle + px * 0.53;
+  const low = middle + px * 0.53 - lead;
   list.text({
     text: title,
     x: x + pad,
@@ -220,10 +233,15 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   });
 }
 
-/** What is left of "Linear + gelu" or "BertLayer · 7 ops" beside a figure: whole words or nothing, never "Linea…". */
-function shorter(text: string, fits: (text: string) => boolean): string | undefined {
-  const words = [text, text.split(" · ", 1)[0], text.split(/ · | \+ /, 1)[0]];
-  return words.find(fits);
+/**
+ * What is left of "Linear + gelu" or "BertLayer · 7 ops" beside a figure: whole words or nothing, never "Linea…". Ops that
+ * have no room are counted ("take + 2 more"), and only where that has none either the first stands for all.
+ */
+export function shorter(text: string, fits: (text: string) => boolean): string | undefined {
+  const named = text.split(" · ", 1)[0];
+  const ops = named.split(" + ");
+  const counted = ops.slice(2).map((_, k) => `${ops.slice(0, ops.length - 2 - k).join(" + ")} + ${k + 2} more`);
+  return [text, named, ...counted, ops[0]].find(fits);
 }
 
 /** Height of a line of facts, in letters. */

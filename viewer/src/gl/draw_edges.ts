@@ -134,7 +134,9 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
     const text = scene.labels[label];
     // Beside the stem under the producer, where edges of one row have not crossed yet; skips leave to the right.
     const wx = p[3 * i] + (scene.across ? 6 : -5);
-    const rises = p[3 * i + 4] < p[3 * i + 1] ? -1 : 1;
+    // An edge that turns back leaves to where it swings out, wherever it ends.
+    const turn = p[3 * i + 5];
+    const rises = (turn === 0 || Number.isNaN(turn) ? p[3 * i + 4] - p[3 * i + 1] : turn) < 0 ? -1 : 1;
     const wy = p[3 * i + 1] + (scene.across ? -8 : rises * (STEM / 2 + 1));
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
     if (wx < x0 - 180 || wx > x1 + 180 || wy < y0 || wy > y1) continue;

@@ -7,7 +7,7 @@ import type { GroupDetails } from "../query/api";
 import type { RunFigures } from "../query/runs";
 import type { Summary } from "../query/summary";
 import { figure } from "./coloring";
-import { attributes, barRow, button, tallRow, chip, facts, cutLeft, limited, link, section } from "./parts";
+import { attributes, barRow, button, tallRow, chip, facts, cutLeft, heading, limited, link, section } from "./parts";
 import type { Goto } from "./details";
 import { sourceView } from "./source_view";
 
@@ -100,7 +100,7 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   const wall = wallTime(header.facts);
   const calling = Number(header.facts["call seconds"]);
   const out = [
-    el("h2", {}, header.title || info.name || "Model"),
+    heading(header.title || info.name || "Model"),
     el(
       "p",
       { class: "soft" },
@@ -109,7 +109,8 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
         .join(" · "),
     ),
     totals(s),
-    ...memoryPlan(header.facts),
+    // Kernels and their memory are there from the stage on that has times.
+    ...(s.timeNote ? [] : memoryPlan(header.facts)),
   ];
   if (known(s.time) && wall > 0) {
     // Timed one by one, kernels lose what running together gives them; then no share can be told.
@@ -141,12 +142,22 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   return out;
 }
 
+/** Bytes of a cache line, which every plan keeps free behind its end. */
+const LINE = 64;
+
 /** How much memory intermediate tensors take in one arena, against what they would take side by side. */
 function memoryPlan(f: Readonly<Record<string, string>>): HTMLElement[] {
-  const arena = Number(f["arena bytes"] ?? f["memory arena"]);
+  // What a running kernel needs for itself lies behind the tensors.
+  const work = Number(f["workspace bytes"] ?? 0);
+  const arena = Number(f["arena bytes"] ?? f["memory arena"]) - work;
   const sum = Number(f["tensor bytes"] ?? f["memory sum"]);
   return arena > 0 && sum > 0
-    ? [facts([["Memory plan", `${bytes(arena)} in one arena, ${percent(arena / sum)} of the tensors' ${bytes(sum)}`]])]
+    ? [
+        facts([
+          ["Memory plan", `${bytes(arena)} in one arena, ${percent(arena / sum)} of the tensors' ${bytes(sum)}`],
+          ["Workspace", work > LINE ? `${bytes(work)} for the kernel that runs` : ""],
+        ]),
+      ]
     : [];
 }
 
@@ -194,7 +205,7 @@ function runSection(f: RunFigures, go: Goto): HTMLElement {
 
 export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query: string) => void): HTMLElement[] {
   const out: HTMLElement[] = [
-    el("h2", {}, d.title),
+    heading(d.title),
     el("p", {}, ...(d.cls ? [chip(d.cls), " "] : []), ...(d.repeat > 0 ? [chip(`${d.repeat} identical`)] : [])),
     el(
       "p",

@@ -5,7 +5,7 @@ import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
 import type { GroupDetails } from "../query/api";
 import type { KernelFacts, Link, NodeDetails, NodeRef, Step } from "../query/details";
-import { attributes, button, chip, facts, link, section } from "./parts";
+import { attributes, button, chip, facts, heading, link, section } from "./parts";
 import type { Goto } from "./details";
 import { codeLines, sourceView } from "./source_view";
 
@@ -26,7 +26,7 @@ export function nodeDetails(
   module: GroupDetails | null = null,
 ): HTMLElement[] {
   const full = d.kernels[0]?.title;
-  const out: HTMLElement[] = [el("h2", {}, full || (module ? module.title : d.title))];
+  const out: HTMLElement[] = [heading(full || (module ? module.title : d.title))];
   const what = el("p", {});
   if (module?.cls) what.append(chip(module.cls), " ");
   if (d.op && d.op !== d.title) what.append(chip(d.op, d.kind || "other"), " ");

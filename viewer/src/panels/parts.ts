@@ -10,6 +10,11 @@ export function button(text: string, title: string, run: () => void, cls = ""): 
   return el("button", { type: "button", title, class: cls, ...name, click: () => run() }, text);
 }
 
+/** What a panel is about; a long name is cut after some lines, pointing at it tells the rest. */
+export function heading(text: string): HTMLHeadingElement {
+  return el("h2", { title: text }, text);
+}
+
 /** A link inside a panel: goes to an item, never to the network. */
 export function link(text: string, run: () => void, title = ""): HTMLButtonElement {
   return el("button", { type: "button", class: "link", title: title || text, click: () => run() }, text || "–");

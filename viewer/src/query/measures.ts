@@ -285,7 +285,7 @@ async function data(s: Shown, name: string): Promise<Measured | null> {
   return {
     name: `data:${name}`,
     title: name,
-    unit: "number",
+    unit: /\bbytes$/.test(name) ? "bytes" : "number",
     combine: "max",
     weight: null,
     value: figures.value,
