@@ -105,8 +105,35 @@ def _convolution(node: Node) -> float:
 
 
 def bytes_read(node: Node) -> int:
-    """Bytes of all distinct operands."""
-    return sum(nbytes(v) for v in dict.fromkeys(node.inputs))
+    """Bytes that a node reads of its distinct operands: of a table from which rows are taken, as
+    many as are taken."""
+    body = node.attrs.get("body")
+    if node.op.name == "fused" and isinstance(body, Graph):
+        asked = _asked([*body.nodes], {v: elements(v) for v in body.outputs})
+        outer = zip(body.inputs, node.inputs, strict=True)
+        read = [(given, asked.get(inner, 0)) for inner, given in outer]
+    else:
+        asked = _asked([node], {v: elements(v) for v in node.outputs})
+        read = [(v, asked[v]) for v in dict.fromkeys(node.inputs)]
+    most: dict[Value, int] = {}
+    for value, count in read:
+        most[value] = min(most.get(value, 0) + count, elements(value))
+    return sum(count * value.type.dtype.itemsize for value, count in most.items())
+
+
+def _asked(nodes: list[Node], asked: dict[Value, int]) -> dict[Value, int]:
+    """How many elements of each value are looked at, at most, when as many of the results are.
+
+    What copies or computes element by element looks at one of each operand for each that it makes;
+    everything else at all.
+    """
+    for node in reversed(nodes):
+        made = sum(asked.get(v, 0) for v in node.outputs)
+        each = node.op.kind in (Kind.INJECTIVE, Kind.ELEMENTWISE)
+        for v in dict.fromkeys(node.inputs):
+            wanted = asked.get(v, 0) + (made if each else elements(v))
+            asked[v] = min(wanted, elements(v))
+    return asked
 
 
 def bytes_written(node: Node) -> int:
