@@ -43,7 +43,7 @@ def full_titles(nodes: Iterable[Node]) -> list[str]:
     """`layer.8 intermediate.dense + gelu`: what kernels are called where nothing stands around.
 
     What comes before the first numbered block is left out where all blocks share it; encoder and
-    decoder keep theirs.
+    decoder keep theirs. Kernels of one name go by their weights, too: `lstm (weight_ih_l0)`.
     """
     given = list(nodes)
     paths = [[s.name for s in scopes_of(n) if s.name] for n in given]
@@ -52,9 +52,14 @@ def full_titles(nodes: Iterable[Node]) -> list[str]:
     while any(h[:shared] != heads[0][:shared] for h in heads):
         shared -= 1
     same = all(len(h) == shared for h in heads)
-    return [
+    titles = [
         join_title(path, local_title(node), shared if not same else None)
         for node, path in zip(given, paths, strict=True)
+    ]
+    often = Counter(titles)
+    return [
+        f"{title} ({own})" if often[title] > 1 and (own := _weight_name(node)) else title
+        for node, title in zip(given, titles, strict=True)
     ]
 
 
@@ -153,15 +158,25 @@ def _weights(node: Node, anchor: Node) -> Iterator[Node]:
             pending += source.inputs  # a weight that is only turned
 
 
+def _weight_name(node: Node) -> str:
+    """What its module calls the first weight that a kernel reads; "" without one."""
+    for v in node.inputs:
+        name = v.node.attrs.get("name") if v.node.op.name in ("constant", "variable") else None
+        if name and v.type.numel != 1:
+            return str(name).rpartition(".")[2]
+    return ""
+
+
 def _has_weight(node: Node, anchor: Node) -> bool:
     return next(_weights(node, anchor), None) is not None
 
 
 def _tells(node: Node) -> bool:
-    """Whether an op says something about a kernel: not what only moves or converts."""
+    """Whether an op says something about a kernel: not what only moves, converts or looks whether
+    indices are in order."""
     if node.op.kind is Kind.INJECTIVE:
         return node.op.family == "index"
-    return node.op.name != "cast"
+    return node.op.name not in ("cast", "from_front")
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -83,6 +83,31 @@ def test_paths_begin_at_the_first_numbered_block(path, short):
     assert short_path(path.split(".") if path else []) == short
 
 
+def test_kernels_of_one_name_go_by_their_weights_too():
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("into", "back"):
+                setattr(self, name, nn.Parameter(np.ones((8, 8), np.float32)))
+
+        def forward(self, x):
+            return (x @ self.into).relu() @ self.back
+
+    graph = gh.optimize(gh.trace(Both(), np.ones((2, 8), np.float32)))
+    assert full_titles(kernels(graph)) == ["matmul + relu", "matmul"]
+    graph = gh.trace(Both(), np.ones((2, 8), np.float32))
+    products = [n for n in graph.nodes if n.op.name == "matmul"]
+    assert full_titles(products) == ["matmul (into)", "matmul (back)"]
+
+
+def test_looking_whether_indices_are_in_order_is_no_part_of_a_name():
+    x = gh.randn(4, 8)
+    taken = gh.trace(lambda x, i: gh.nn.functional.relu(x.apply("take", i.apply("from_front"))),
+                     x, gh.from_numpy(np.arange(3)))  # fmt: skip
+    [kernel] = kernels(gh.optimize(taken))
+    assert local_title(kernel) == "take + relu"
+
+
 def test_a_title_does_not_say_its_module_twice():
     assert join_title(["h", "0", "c_fc"], "c_fc + gelu") == "h.0 c_fc + gelu"
     assert join_title(["h", "0", "attn"], "attention") == "h.0 attn: attention"
