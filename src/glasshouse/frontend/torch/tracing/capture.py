@@ -139,6 +139,13 @@ def _otherwise(
     return captured
 
 
+_OWN_ATTRIBUTES = (
+    r"The tensor attributes? (?:[\w.]*\b_flat_weights\[\d+\](?:, | ))+(?:was|were) assigned during"
+)
+"""PyTorch's recurrent layers hold their weights in a list, too, which export takes for a model's
+own doing. What a model itself sets on the way is told."""
+
+
 class LooseCapture(UserWarning):
     """A graph that is right for inputs which take the same way through the model."""
 
@@ -160,6 +167,7 @@ def export(
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", _OWN_ATTRIBUTES, UserWarning)
         return torch.export.export(
             model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict
         )
