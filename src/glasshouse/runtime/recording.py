@@ -85,6 +85,7 @@ def compilation_of(
         builder.facts["limit copy"] = f"{limits.copy / 1e9:.4g} GB/s"
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.plan.arena_bytes)
+    builder.facts["workspace bytes"] = str(module.plan.arena_bytes - module.plan.work_offset)
     builder.facts["tensor bytes"] = str(module.plan.tensor_bytes)
     return builder
 
