@@ -4,6 +4,9 @@ While a training step is captured, each call of such a function is recorded as i
 its backward ops on tensors that stand for the gradients of its results, then a mark that ties both
 together. Reverse mode reaches the mark, puts the real gradients in the place of the stand-ins, and
 goes on with what the function's backward gives. Afterwards the mark is taken out of the graph.
+
+What is written in place under `torch.no_grad` is marked too: autograd does not see the writing, and
+gives the gradient of the new value to the old one.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 from torch.utils.checkpoint import CheckpointFunction
 
 from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.slot import Slot, contents
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import REGISTRY
@@ -221,10 +225,36 @@ def _opaque(importer: Importer, name: str, operands: Sequence[Any], types: Seque
     return [importer.builder.wrap(v) for v in made.outputs]
 
 
+@dataclass(frozen=True)
+class PassedOn:
+    """What reverse mode does where a value was replaced behind autograd's back."""
+
+    count: ClassVar[int] = 1  # the old value; the new one comes behind it
+
+    def __call__(self, arrived: Sequence[Any]) -> list[Any]:
+        return [arrived[0], None]
+
+
+def passed_on(importer: Importer, old: Any, new: Any) -> Any:
+    """The new value, whose gradient is the old one's."""
+    if isinstance(old, Complex):
+        return Complex(passed_on(importer, old.pairs, new.pairs))
+    (out,) = _opaque(importer, "written under no_grad", [old, new], [new.type])
+    importer.rules[out.value.node] = PassedOn()
+    return out
+
+
+def before_writing(value: Value, rules: Mapping[Node, Any]) -> Value:
+    """What a value was before anything was written under `torch.no_grad`."""
+    while isinstance(rules.get(value.node), PassedOn):
+        value = value.node.inputs[0]
+    return value
+
+
 def without_marks(graph: Graph, rules: Mapping[Node, Any]) -> None:
     """Let what reads a mark's results read what they are."""
     for node, rule in rules.items():
-        if node not in graph or not isinstance(rule, GivenGradient):
+        if node not in graph or not isinstance(rule, (GivenGradient, PassedOn)):
             continue
         for out, held in zip(node.outputs, node.inputs[rule.count :], strict=True):
             graph._redirect(out, held, ())

@@ -10,6 +10,7 @@ from torch import fx
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.decompose import flex_attention
+from glasshouse.frontend.torch.given_gradient import passed_on
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
@@ -40,10 +41,9 @@ def convert(importer: Importer, module: Any, node: fx.Node, env: dict[Any, Any])
         operands = args[first:]
         if operands and isinstance(operands[0], (list, tuple)):
             operands = list(operands[0])
-        results = importer.run(args[body], operands)
         if name == "wrap_with_set_grad_enabled" and importer.stops and not args[0]:
-            return _without_gradient(importer, results)
-        return results
+            return _under_no_grad(importer, args[body], operands)
+        return importer.run(args[body], operands)
     if name == "flex_attention":
         found = flex_attention(node, {n: env[n] for n in node.all_input_nodes})
         return importer.run(found[0], [env[n] for n in found[1]])
@@ -57,10 +57,23 @@ def convert(importer: Importer, module: Any, node: fx.Node, env: dict[Any, Any])
     return tuple(Slot(h) for h in known(importer, *args))
 
 
-def _without_gradient(importer: Importer, results: Any) -> Any:
-    """What a body under `torch.no_grad` gives."""
+def _under_no_grad(importer: Importer, body: Any, operands: Sequence[Any]) -> Any:
+    """What such a body gives has no gradient; what it writes to keeps the one that it had."""
+    roots = {id(o.root): o.root for o in operands if isinstance(o, Slot)}.values()
+    before = [(root, root.read()) for root in roots]
+    results = importer.run(body, operands)
+    for root, old in before:
+        new = root.read()
+        if new is not old and (isinstance(old, Complex) or old.dtype.is_float):
+            root.write(passed_on(importer, old, new))
+    return _without_gradient(importer, results, operands)
+
+
+def _without_gradient(importer: Importer, results: Any, operands: Sequence[Any]) -> Any:
     if isinstance(results, (list, tuple)):
-        return tuple(_without_gradient(importer, r) for r in results)
+        return tuple(_without_gradient(importer, r, operands) for r in results)
+    if any(results is o for o in operands):  # written to in place
+        return results
     value = results.read() if isinstance(results, Slot) else None
     if value is None or isinstance(value, Complex) or not value.dtype.is_float:
         return results

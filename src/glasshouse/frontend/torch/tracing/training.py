@@ -19,7 +19,11 @@ from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError, GlasshouseError, GradientError
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.devices import device_of
-from glasshouse.frontend.torch.given_gradient import gradients_given, without_marks
+from glasshouse.frontend.torch.given_gradient import (
+    before_writing,
+    gradients_given,
+    without_marks,
+)
 from glasshouse.frontend.torch.program import Assembler, Captured, load_program
 from glasshouse.frontend.torch.signature import signature_of
 from glasshouse.frontend.torch.slot import Slot
@@ -195,7 +199,8 @@ def _gradients(assembler: Assembler, loss: Any, slots: Sequence[Slot]) -> list[A
     order = [n for n in builder.graph.nodes if n not in stopped]
     with builder.at(backward_origin(loss.value.node)):
         seed = builder.apply("full", shape=loss.shape, value=1, dtype=loss.dtype)
-    wanted, rules = [v.value for v in values], assembler.importer.rules
+    rules = assembler.importer.rules
+    wanted = [before_writing(v.value, rules) for v in values]
     found = reverse(builder, builder.at, order, {loss.value: seed}, wanted, rules=rules)
     return [
         Complex(g) if g is not None and isinstance(slot.read(), Complex) else g

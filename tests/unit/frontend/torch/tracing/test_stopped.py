@@ -26,6 +26,29 @@ class UnderNoGrad(Detached):
         return (y * scale).sum()
 
 
+class WrittenUnderNoGrad(Detached):
+    """The write is in the values; autograd does not see it."""
+
+    def forward(self, x):
+        y = self.weight * x
+        row = y[1:]
+        with torch.no_grad():
+            y.clamp_(max=4.0)
+            row[0] = row.sum()
+            y += self.weight
+        return (y * y).sum() + row.sum()
+
+
+class WeightWrittenUnderNoGrad(Detached):
+    """A weight that is read before it is cut off, and after."""
+
+    def forward(self, x):
+        y = self.weight * x
+        with torch.no_grad():
+            self.weight.clamp_(max=2.5)
+        return (y + self.weight.exp()).sum()
+
+
 class Padded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +59,9 @@ class Padded(nn.Module):
         return (self.table(x.long()) ** 2).sum()
 
 
-@pytest.mark.parametrize("make", [Detached, UnderNoGrad, Padded])
+@pytest.mark.parametrize(
+    "make", [Detached, UnderNoGrad, WrittenUnderNoGrad, WeightWrittenUnderNoGrad, Padded]
+)
 def test_a_step_equals_pytorchs(make):
     model, x = make(), torch.tensor([1.0, 3.0, 1.0])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
