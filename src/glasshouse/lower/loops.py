@@ -1,5 +1,5 @@
 """Lowers elementwise, moving and folding ops to loops: one nest for each shape of output, and for
-each piece of a concatenation.
+each piece of a concatenation; pieces share their outer loops.
 
 The iteration space is the output's shape. Building is repeated until it stands: a loop is split
 where a reshape asks for it, and loops that folds depend on move outwards, so that a fold is not
@@ -20,6 +20,7 @@ from glasshouse.lower.access import ACCESS
 from glasshouse.lower.cuts import Box, boxes_of
 from glasshouse.lower.element import ElementBuilder, Entangled, Names
 from glasshouse.lower.fold_parts import FoldParts
+from glasshouse.lower.joined_nests import joined
 from glasshouse.lower.kernel.expr import Apply, Load
 from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.kernel.queries import depends
@@ -121,6 +122,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
         if len(members) == 1:
             members = [_before_reshapes(members[0], around)]
             shape = members[0].value.type.shape
+        nests: list[Sequence[Statement]] = []
         for space in _spaces(shape, order, [m.value for m in members], around):
             nest, elements = _nest_of(space, members, around)
             nest.turn_folds()
@@ -132,7 +134,8 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             if around.target.cuts and not any(role.is_vector for role in given):
                 _without_what_holds_up(nest, elements, around)
                 _without_what_lies_apart(nest, shape, order, around)
-            out += around.parts.split(nest.statements(given, of_folds))
+            nests.append(around.parts.split(nest.statements(given, of_folds)))
+        out += joined(nests)
     return out
 
 
