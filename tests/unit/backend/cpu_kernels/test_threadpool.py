@@ -51,6 +51,15 @@ def test_each_item_is_taken_once_whoever_takes_it(load: Loader, threads: int, it
     lib.pool_free(handle)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_part_keeps_what_it_captured_in_registers(load: Loader, threads: int) -> None:
+    """A gather of 64 x 1000 read its output's address again for each element: 37 us for 22."""
+    lib = load("rows")
+    handle = ctypes.c_void_p(lib.pool_new(threads))
+    assert lib.has_own_captures(handle, ctypes.c_long(8))
+    lib.pool_free(handle)
+
+
 def test_several_callers_share_one_pool(load: Loader) -> None:
     lib = load("rows")
     handle = ctypes.c_void_p(lib.pool_new(2))

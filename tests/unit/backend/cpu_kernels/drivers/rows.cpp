@@ -1,6 +1,7 @@
 // rows.cpp: attention, pooling, gathers, transposes, the pool itself.
 #include "driver.h"
 #include "glasshouse/attention.h"
+#include "glasshouse/context.h"
 #include "glasshouse/gather.h"
 #include "glasshouse/pool.h"
 using namespace gh;
@@ -90,3 +91,16 @@ API void count_items(void* pool, long regions, int parts, int items, long* count
     });
 }
 API void set_threads(void* pool, int n) { POOL.set_threads(n); }
+
+// Whether the body of a parallel loop is a copy, which nobody else has the address of.
+struct Body {
+  std::atomic<const void*>* seen;
+  void operator()(int64_t, int64_t) const { *seen = this; }
+};
+API int has_own_captures(void* pool, long total) {
+  std::atomic<const void*> seen{nullptr};
+  Context ctx{(ThreadPool*)pool};
+  const Body body{&seen};
+  ctx.parallel(total, true, body);
+  return seen != nullptr && seen != &body;
+}

@@ -24,7 +24,10 @@ struct Context {
   template <class F>
   GH_INLINE void parallel(int64_t total, bool worth, F &&f) {
     if (worth && total > 1)
-      parallel_for(*pool, (long)total, 1, [&](long begin, long end) { f((int64_t)begin, (int64_t)end); });
+      parallel_for(*pool, (long)total, 1, [&](long begin, long end) {
+        const auto own = f;  // what it captured lies in registers then: nobody else can know the address
+        own((int64_t)begin, (int64_t)end);
+      });
     else if (total > 0)
       f((int64_t)0, total);
   }
