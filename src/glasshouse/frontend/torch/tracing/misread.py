@@ -3,8 +3,8 @@
 `x.data` is `x.detach()`: the tracer does not see the attribute being read, and would take what it
 gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
 from the front: counted from the back, the tracer gives its result twice as many axes. `ctc_loss`
-has a result whose size the data decide, and which nobody sees; `cov` asks the data a question that
-sizes answer, `gaussian_nll_loss` one whose answer changes no number. `queue[pointer] = x` reads a
+has a result whose size the data decide, and which nobody sees; `cov` and `combinations` ask the
+data what sizes answer, `gaussian_nll_loss` what changes no number. `queue[pointer] = x` reads a
 number to make a view. Sparse tensors are made of their parts.
 """
 
@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from glasshouse.frontend.torch import ctc
 from glasshouse.frontend.torch.sparse_parts import MAKERS
-from glasshouse.frontend.torch.tracing import covariance, likelihood, named_places
+from glasshouse.frontend.torch.tracing import combinations, covariance, likelihood, named_places
 
 _READ = torch.Tensor.data.__get__
 _ASSIGN = torch.Tensor.__setitem__
@@ -49,6 +49,8 @@ class ReadRight(TorchFunctionMode):
             return covariance.cov(*args, **given)
         if func in covariance.CORRELATIONS and covariance.is_plain(args, given):
             return covariance.corrcoef(*args)
+        if func is torch.combinations and combinations.is_plain(args, given):
+            return combinations.combinations(*args, **given)
         if func in likelihood.LOSSES and likelihood.is_plain(args, given):
             return likelihood.gaussian_nll_loss(*args, **given)
         if func in _UNIQUE and (given.get("dim") or 0) < 0:
