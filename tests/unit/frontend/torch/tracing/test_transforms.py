@@ -1,5 +1,7 @@
 """Models that hold `torch.func`'s transforms, and captures that fail inside of one."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -151,10 +153,12 @@ def test_a_gradient_of_selected_rows_is_one_graph() -> None:
 
 @pytest.mark.filterwarnings("ignore:TF32")
 @pytest.mark.parametrize("select", [lambda x: x[x > 0], lambda x: x.repeat_interleave(x.int())])
-def test_sizes_that_data_decide_are_told_from_others(select: object) -> None:
+def test_sizes_that_data_decide_are_told_from_others(
+    select: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     class Inner(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return grad(lambda z: select(z).sum())(x)  # type: ignore[operator]
+            return grad(lambda z: select(z).sum())(x)
 
     x = torch.tensor([1.0, 2.0, -1.0]).abs()
     assert capture_loosely(Inner(), (x,), {}, "Inner").frozen
