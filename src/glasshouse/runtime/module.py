@@ -117,7 +117,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         ]
         packing = Packing(executable, program, prefaulted, mapped, shares)
         constants = ConstantSet.first(packing, sources, owner)
-        self._runtimes = Runtimes(self._workspaces, constants, self._state)
+        self._runtimes = Runtimes(self._workspaces, constants, self._state, backend.elsewhere)
         self._runtimes.seed = seeding(program.graph, plan.table, self._state)
         self._rests = not backend.elsewhere and pays_for(program, threads)
         self._quick: QuickRun | None = None

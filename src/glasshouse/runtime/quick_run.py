@@ -200,15 +200,16 @@ class QuickRun:
 
     def _run_lines(self, steps: list[str], later: Container[int] = ()) -> list[str]:
         """Take a workspace, do the steps in it, give it back."""
+        take, give = ("take", "give") if self._make_fallbacks is None else ("enter", "leave")
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
         return [
-            "workspace = runtimes.take()",
+            f"workspace = runtimes.{take}()",
             *begins,
             "try:",
             *[f"    {x}" for x in self._inside(steps, later)],
             "finally:",
-            *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")],
+            *[f"    {x}" for x in (*ends, f"runtimes.{give}(workspace)")],
         ]
 
     def _fit_lines(self) -> list[str]:

@@ -1,7 +1,9 @@
 """What one run at a time needs for itself: an arena, and tables of pointers.
 
 A module has as many workspaces as runs may go on at the same time (its `num_runtimes`). A run takes
-one that is idle, or waits for one, and keeps to the constants that were in use when it began.
+one that is idle, or waits for one, and keeps to the constants that were in use when it began. One
+that a step of another run begins (an op of the user's that calls the module) cannot wait for that:
+it has a workspace for itself, where runs do not change what they share.
 
 A forked child has a fresh workspace in place of each that another thread was using. Variables are
 another matter: a fork waits for the step that is changing them, so that the child has them whole.
@@ -125,13 +127,20 @@ class Runtimes(ForkAware):
     """The workspaces of a module, and the constants that runs see from now on."""
 
     def __init__(
-        self, workspaces: Sequence[Workspace], constants: ConstantSet, state: State
+        self,
+        workspaces: Sequence[Workspace],
+        constants: ConstantSet,
+        state: State,
+        elsewhere: bool = False,
     ) -> None:
+        """`elsewhere`: runs share a device's memory, whatever workspaces they have."""
         self.constants = constants
         self.state = state
         self.changes = bool(state.turns[0])  # whether runs change variables
         self.seed: Callable[[], None] | None = None  # called in a workspace before a run
         self.stepping = 0  # the thread whose run is changing them now
+        self._elsewhere = elsewhere
+        self._inside: dict[int, Workspace] = {}  # by thread whose run may call the module again
         self._new_queue()
         self._model, self._count = workspaces[0], len(workspaces)
         self._paused: Workspace | None = None  # kept from runs by a fork
@@ -148,7 +157,7 @@ class Runtimes(ForkAware):
     @contextmanager
     def one(self, changing: bool = True) -> Iterator[Workspace]:
         """A workspace for one run, or for a time without runs that change variables."""
-        workspace = self.take()
+        workspace = self.enter()
         self.stepping = get_ident() if changing else 0
         try:
             if workspace.constants is not self.constants:
@@ -156,6 +165,27 @@ class Runtimes(ForkAware):
             yield workspace
         finally:
             self.stepping = 0
+            self.leave(workspace)
+
+    def enter(self) -> Workspace:
+        """As `take`, for a run with steps in Python, which may call the module again."""
+        me = get_ident()
+        if me not in self._inside:
+            workspace = self._inside[me] = self.take()
+            return workspace
+        if self.changes or self._elsewhere:
+            raise ExecutionError(
+                "a step of this module's run calls the module itself, which would wait for the end "
+                "of that run" + ("" if self._elsewhere else ": it changes the model's variables"),
+                hint="compile the model once more, and let the step call that module",
+            )
+        return self._model.another(Workspace)
+
+    def leave(self, workspace: Workspace) -> None:
+        """As `give`, for what `enter` gave."""
+        me = get_ident()
+        if self._inside.get(me) is workspace:
+            del self._inside[me]
             self.give(workspace)
 
     # ------------------------------------------------------------------------------------- forking
@@ -173,8 +203,9 @@ class Runtimes(ForkAware):
 
     def after_fork_in_child(self) -> None:
         """With a queue of its own: the old one may have been giving to a thread that is gone."""
-        idle = self._idle
+        idle, me = self._idle, get_ident()
         self._new_queue()
+        self._inside = {thread: held for thread, held in self._inside.items() if thread == me}
         for _ in range(idle.qsize()):
             self.give(idle.get_nowait())
         self.after_fork_in_parent()
