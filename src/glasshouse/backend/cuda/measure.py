@@ -56,6 +56,7 @@ from glasshouse.lower.choice import Candidate, Choice, Problem
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.lower import lower
 from glasshouse.lower.order import channels_last
+from glasshouse.lower.plan import upper_bytes
 from glasshouse.lower.program import Call, Packed, Program
 from glasshouse.lower.target import Target
 from glasshouse.lower.variants import chosen
@@ -439,7 +440,7 @@ def _copies(call: Call) -> int:
     is read and written beside them fills it by itself, the fewest."""
     weights = sum(v.node.attrs["data"].nbytes for v in call.operands if v.node.op is CONSTANT)
     beside = [*(v for v in call.operands if v.node.op is not CONSTANT), *call.outputs]
-    moved = sum(int(v.type.numel) * v.type.dtype.itemsize for v in beside)  # type: ignore[arg-type]  # known sizes
+    moved = sum(upper_bytes(v.type.nbytes) for v in beside)
     least, most = _COPIES
     return int(min(max(-(-(_COLD - moved) // max(weights, 1)), least), most))
 
