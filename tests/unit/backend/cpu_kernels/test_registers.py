@@ -18,7 +18,7 @@ TILE = """
 #include "glasshouse/gemm_micro.h"
 using namespace gh;
 template void gh::micro_tile<{dot}, {rows}, {dot}::kVectors>(
-    const void *, long, const void *, long, KSegments, {dot}::Out *, long, bool);
+    const void *, long, const void *, long, const KSegments &, {dot}::Out *, long, bool);
 """
 # Nothing is run, so the instructions need not be this machine's: the rows of a tile are counted for
 # 32 registers.

@@ -6,10 +6,10 @@
 #pragma once
 
 #define GH_TILE1(X, D, MR) \
-  X template void micro_tile<D, MR, 1>(const void *, long, const void *, long, KSegments, D::Out *, long, bool);
+  X template void micro_tile<D, MR, 1>(const void *, long, const void *, long, const KSegments &, D::Out *, long, bool);
 #define GH_TILE2(X, D, MR) \
   GH_TILE1(X, D, MR) \
-  X template void micro_tile<D, MR, 2>(const void *, long, const void *, long, KSegments, D::Out *, long, bool);
+  X template void micro_tile<D, MR, 2>(const void *, long, const void *, long, const KSegments &, D::Out *, long, bool);
 #if defined(GH_AVX512)
 #define GH_TILES_TALL(T, X, D) T(X, D, 8) T(X, D, 10) T(X, D, 12) T(X, D, 14)
 #elif !defined(GH_AVX2) && defined(__aarch64__)

@@ -167,6 +167,9 @@ struct OutLines {
   long row_bytes = 0, span = 0;
 };
 
+// Given by reference: a copy on the stack is read in wider pieces than those it was just written in, which waits until all earlier stores, the
+// last tile's results among them, have reached the cache. 12544x16x96 of bytes with a `quantize` behind: 150 -> 103 us, 3136x64x256 180 -> 143
+// (Zen 5, one core).
 struct KSegments {
   long count, len;               // `len` in units
   const long *offset;            // in units, from a
@@ -217,7 +220,7 @@ template <class D>
 constexpr int kRoundUnits = kTiled<D> ? 16 : micro_unroll(kMaxRows, D::kVectors * D::kRegisters);
 
 template <class D, int MR, int NV>
-GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KSegments segs, typename D::Out *out, long ldo,
+GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, const KSegments &segs, typename D::Out *out, long ldo,
                             bool accumulate) {
   typedef typename D::Acc Acc;
   constexpr int KU = micro_sets(MR, NV * D::kRegisters), kUnit = D::kBytes;

@@ -7,7 +7,7 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 template <class D>
-using MicroFn = void (*)(const void *, long, const void *, long, KSegments, typename D::Out *, long, bool);
+using MicroFn = void (*)(const void *, long, const void *, long, const KSegments &, typename D::Out *, long, bool);
 
 // Tiles have 1 or an even number of rows: half the code for at most one row computed twice.
 template <class D, int NV>
