@@ -179,8 +179,9 @@ def _conv_needs(tile: Tile) -> Needs:
 
 def _conv(out: KernelText, tile: Tile) -> None:
     x, w = (ByteRead.of(o) for o in tile.operands)
-    source, shape = x.data.buffer, out.fresh("shape")
-    out.add(f"const gh::ConvShape {shape} = {image_of(tile).text()};", tile.ops)
+    source, whole = x.data.buffer, out.fresh("shape")
+    out.add(f"const gh::ConvShape {whole} = {image_of(tile).text()};", tile.ops)
+    shape = whole
     packed = out.form(tile.forms[0])
     if tile.variant == WINOGRAD:
         work = f"gh::scratch<7>(gh::winograd_bytes_work({shape}))"
@@ -199,7 +200,8 @@ def _conv(out: KernelText, tile: Tile) -> None:
     elif image_of(tile).groups != 1:
         shape = f"gh::i8_merged_shape({shape})"
     if image_of(tile).groups != 1:
-        call = f"gh::i8_conv_groups(*ctx.pool, {shape}, {source}, {packed}"
+        given = f"gh::lanes_hold_groups({whole}), {shape}, {source}, {packed}"
+        call = f"gh::i8_conv_groups(*ctx.pool, {given}"
     else:
         call = f"gh::i8_conv(*ctx.pool, {shape}, {source}, {packed}"
     hand_over_whole(out, tile, call, real)

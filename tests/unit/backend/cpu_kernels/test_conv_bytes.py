@@ -31,6 +31,10 @@ BY_CHANNEL = [
     Case(1, 16, 1, 40, 16, (1, 5), dilation=3, groups=16),
     Case(1, 8, 4, 450, 8, (3, 3), 1, 1, groups=8),
     Case(1, 8, 3, 500, 8, (3, 3), 2, 1, groups=8),
+    Case(2, 19, 9, 11, 19, (2, 3), 2, 1, groups=19),
+    Case(1, 33, 6, 1, 33, (4, 3), 2, 2, groups=33),
+    Case(1, 16, 2, 2, 16, (3, 3), pad=3, groups=16),
+    Case(1, 20, 9, 9, 20, (3, 3), 3, 1, groups=20),
 ]
 
 IN_GROUPS = [
@@ -40,6 +44,17 @@ IN_GROUPS = [
     Case(1, 64, 9, 16, 32, (3, 3), pad=2, dilation=2, groups=8),
     Case(1, 96, 5, 15, 144, (3, 2), groups=3),  # more filters than a panel has columns
     Case(1, 32, 4, 15, 16, (1, 1), groups=4),
+    # Windows that share what was brought to lanes: groups of 4, 8 (36 bytes a vector), 16, 32.
+    Case(2, 32, 7, 31, 32, (3, 3), pad=1, groups=8),
+    Case(1, 48, 9, 33, 32, (3, 3), 2, 1, groups=4),
+    Case(1, 48, 8, 17, 48, (2, 3), pad=1, groups=3),
+    Case(1, 40, 19, 30, 32, (3, 3), 2, 1, groups=2),
+    Case(2, 72, 9, 9, 64, (3, 3), pad=1, groups=2),
+    Case(1, 8, 31, 31, 128, (3, 3), 2, 2, groups=2),
+    Case(1, 32, 5, 5, 32, (3, 3), pad=1, groups=2),
+    Case(1, 32, 9, 20, 32, (3, 3), 3, 1, groups=8),
+    # Taken together they look like groups that lanes hold, and are none.
+    Case(1, 24, 9, 17, 32, (3, 3), pad=1, groups=8),
 ]
 
 

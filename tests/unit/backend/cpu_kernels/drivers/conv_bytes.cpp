@@ -15,7 +15,7 @@ static void taps(void* pool, const long* a, const uint8_t* x, bool planes, int z
   const int32_t* sums = i8_conv_sums(wp, s);
   auto out = [=](long r, long c, vi v, auto t) { store(y + r * OC + c, v - vi(zero) * load(sums + c, t), t); };
   if (s.groups == 1) i8_conv(p, padded, (const uint8_t*)image, wp, out);
-  else i8_conv_groups(p, padded, (const uint8_t*)image, wp, out);
+  else i8_conv_groups(p, lanes_hold_groups(s), padded, (const uint8_t*)image, wp, out);
   free(wp);
   free(image);
 }

@@ -251,11 +251,11 @@ inline void i8_conv(ThreadPool &pool, const ConvShape &s, const uint8_t *x, cons
   conv2d<TilesI8>(pool, s, x, packed, nullptr, epi);
 }
 
-// A convolution in groups over an image that is padded already, or needs no padding; weights of `i8_conv_pack`. Groups that were taken together
-// fill whole vectors, or no power of two: they are not taken for groups that lanes hold.
+// A convolution in groups over an image that is padded already, or needs no padding; weights of `i8_conv_pack`. `by_lanes`: whether lanes hold the
+// groups of the convolution as it was packed, which groups taken together do not tell.
 template <class Epi>
-inline void i8_conv_groups(ThreadPool &pool, const ConvShape &s, const uint8_t *x, const void *packed, Epi &&epi) {
-  if (lanes_hold_groups(s)) grouped_bytes(pool, s, x, packed, epi);
+inline void i8_conv_groups(ThreadPool &pool, bool by_lanes, const ConvShape &s, const uint8_t *x, const void *packed, Epi &&epi) {
+  if (by_lanes) grouped_bytes(pool, s, x, packed, epi);
   else i8_conv(pool, s, x, packed, epi);
 }
 
