@@ -1,11 +1,12 @@
 """Quantised ONNX models: ours in turns with ONNX Runtime and OpenVINO, and against exact numbers.
 
     python benchmarks/cpu/quantised.py [names...] [--folder DIR] [--seconds 3] [--threads 2]
+    python benchmarks/cpu/quantised.py --threads 1 --processor-time      beside other work
 
-Models are those of the table, exported by PyTorch and quantised by ONNX Runtime's own tool
-(QDQ, activations of uint8, weights of int8 by channel), and are kept in the folder. A row gives the
-best and the median time of a call in milliseconds; `--check` adds how far results are from the
-reference's.
+Models are those of the table, or named ones of `image_models.py`, exported by PyTorch and quantised
+by ONNX Runtime's own tool (QDQ, activations of uint8, weights of int8 by channel), and are kept in
+the folder. A row gives the best and the median time of a call in milliseconds, and how many times
+ours they are; `--check` adds how far results are from the reference's.
 """
 
 from __future__ import annotations
@@ -19,24 +20,32 @@ from typing import Any
 
 import numpy as np
 import torch
+from image_models import MobileNetV2, ResNeXt, UNet
 from workloads import WORKLOADS
 
 import glasshouse as gh
 from glasshouse.numpy_ref import run
-from models import Bert, Mlp, ResNet
 
 Call = Callable[[], Any]
 Arrays = dict[str, np.ndarray]
 NAMES = ("mlp_1024x512", "resnet18", "bert")
-_MODELS = {"mlp_1024x512": Mlp, "resnet18": ResNet, "bert": Bert}
+_IMAGES = {"mobilenet_v2": (MobileNetV2, 224), "resnext50": (ResNeXt, 224), "unet": (UNet, 128)}
 CALIBRATED_ON = 4
+
+
+def built(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    if name in WORKLOADS:
+        return WORKLOADS[name].build()
+    torch.manual_seed(0)
+    make, size = _IMAGES[name]
+    return make().eval().requires_grad_(False), (torch.rand(1, 3, size, size),)
 
 
 def inputs_of(name: str, seed: int = 0) -> Arrays:
     """Inputs like those of the table: normal numbers, images between 0 and 1, a mask as it is."""
-    _, given = WORKLOADS[name].build()
+    _, given = built(name)
     torch.manual_seed(seed)
-    first = torch.rand_like(given[0]) if name == "resnet18" else torch.randn_like(given[0])
+    first = torch.rand_like(given[0]) if given[0].dim() == 4 else torch.randn_like(given[0])
     return {f"x{i}": x.numpy() for i, x in enumerate((first, *given[1:]))}
 
 
@@ -58,7 +67,7 @@ def made(name: str, folder: Path) -> Path:
     path = folder / f"{name}.int8.onnx"
     if path.exists():
         return path
-    model, given = WORKLOADS[name].build()
+    model, given = built(name)
     plain, prepared = folder / f"{name}.onnx", folder / f"{name}.prepared.onnx"
     names = [f"x{i}" for i in range(len(given))]
     torch.onnx.export(
@@ -108,7 +117,7 @@ def openvino(path: Path, given: Arrays, threads: int) -> Call:
 
 
 def glasshouse(path: Path, given: Arrays, threads: int) -> Call:
-    module = gh.compile(str(path), *given.values())
+    module = gh.compile(str(path), *given.values(), threads=threads)
     result = np.empty(module.graph.outputs[0].type.shape, np.float32)
 
     def call() -> Any:
@@ -121,7 +130,9 @@ def glasshouse(path: Path, given: Arrays, threads: int) -> Call:
 SYSTEMS = {"glasshouse": glasshouse, "onnxruntime": onnxruntime, "openvino": openvino}
 
 
-def timed(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
+def timed(
+    calls: dict[str, Call], seconds: float, clock: Callable[[], float]
+) -> dict[str, list[float]]:
     """Milliseconds of each call, in turns of a tenth of a second."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds * len(calls)
@@ -129,9 +140,10 @@ def timed(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
         for name, call in calls.items():
             call()  # fetches what the others have driven out
             until = time.perf_counter() + 0.1
-            while (begin := time.perf_counter()) < until:
+            while time.perf_counter() < until:
+                begin = clock()
                 call()
-                times[name].append((time.perf_counter() - begin) * 1e3)
+                times[name].append((clock() - begin) * 1e3)
     return times
 
 
@@ -142,15 +154,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS))
+    parser.add_argument("--processor-time", action="store_true", help="of all threads")
     parser.add_argument("--check", action="store_true", help="results against the reference's")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in args.names:
         path, given = made(name, args.folder), inputs_of(name)
         calls = {s: SYSTEMS[s](path, given, args.threads) for s in args.systems}
-        for system, times in timed(calls, args.seconds).items():
-            print(f"{name:14} {system:12} best {min(times):7.2f}  median "
-                  f"{statistics.median(times):7.2f} ms", flush=True)  # fmt: skip
+        clock = time.process_time if args.processor_time else time.perf_counter
+        rows = {
+            system: (min(times), statistics.median(times))
+            for system, times in timed(calls, args.seconds, clock).items()
+        }
+        ours = rows[args.systems[0]]
+        for system, (best, median) in rows.items():
+            print(f"{name:14} {system:12} best {best:7.2f} ({best / ours[0]:4.2f})  median "
+                  f"{median:7.2f} ({median / ours[1]:4.2f}) ms", flush=True)  # fmt: skip
         if args.check:
             exact = run(gh.trace(str(path), *given.values()), list(given.values()))[0]
             for system, call in calls.items():
