@@ -7,15 +7,15 @@ comparing its nodes (`step_pattern.py`), made sure of by counting references, an
 that takes the batch and gives the loss. An MLP of four parameters takes 10 us of Python so, where
 finding the step by its key takes 37.
 
-A step that may not be in place (behind `backward()`, whose gradients somebody may yet ask for;
-beside other threads) has two sides, each with values, nodes and arrays, and writes one while it
-reads the other.
+What may not be written over has two sides, each with values, nodes and arrays, of which a step
+writes one while it reads the other: behind `backward()`, whose gradients somebody may yet ask for,
+the parameters (moments are in place there too: no gradient reads them); beside other threads, all.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_, itemgetter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -81,32 +81,35 @@ class BoundStep:
         pattern: StepPattern,
         options: Any,
         tensors: Sequence[Any],
+        over: StepValues,
         sides: Sequence[StepValues],
+        over_tensors: Collection[int],
         executor: KeyedExecutor,
         runs: Sequence[BoundRun],
     ) -> None:
-        """`runs` are by the side that is read."""
+        """`over` is written in place, by the tensors with these numbers, and one of `sides` while
+        the other is read; without sides all is in place. `runs` are by the side that is read."""
         self._pattern = pattern
         self._options = options
         self._tensors = tensors
+        self._over = over
         self._sides = sides
         self._executor = executor
         self._runs = runs
         self._reading = 0
         written = step.tensors_given()
-        self._written = [tensors[i] for i in written]
-        self._of_written = itemgetter(*written, written[0])  # of one alone, it would give no tuple
+        rest = [i for i in written if i not in over_tensors]
+        self._rest = [tensors[i] for i in rest]
+        self._of_over = _picked([i for i in written if i in over_tensors])
+        self._of_rest = _picked(rest)
+        # Whether gradients of the forward work may not be asked for any more.
+        self._is_last = any(pattern.uses(i) for i in over_tensors)
         # What every call brings: leaves, and tensors that no step writes to, as the learning rate.
         self._brought = [
             (kind, where)
             for kind, where in step.reads
             if kind == "leaf" or (kind == "tensor" and where not in written)
         ]
-
-    @property
-    def in_place(self) -> bool:
-        """Whether old values are written over."""
-        return len(self._sides) == 1
 
     def run(self, loss: Any, tensors: Sequence[Any], options: Any, in_place: bool) -> bool:
         """Take a step; False where it is another, or somebody has what would be written over."""
@@ -121,22 +124,25 @@ class BoundStep:
             or TRACING.is_on
         ):
             return False
-        if self.in_place and (not in_place or threading.active_count() > 1):
+        if self._is_last and not in_place:
+            return False
+        over, sides = self._over, self._sides
+        if over.values and threading.active_count() > 1:
             return False
         found = self._found(loss, tensors)
-        if found is None:
+        if found is None or not over.is_free():
             return False
-        writing = self._sides[self._reading - 1]
-        if not writing.is_free():
+        writing = sides[self._reading - 1] if sides else None
+        if writing is not None and not writing.is_free():
             return False
         results = self._runs[self._reading](found[1])
         if results is None:
             return False
         forget(loss)
         self._deliver(found[0], results)
-        if not self.in_place:
+        if writing is not None:
             self._reading = 1 - self._reading
-            for tensor, value in zip(self._written, writing.values, strict=True):
+            for tensor, value in zip(self._rest, writing.values, strict=True):
                 tensor.value = value
         return True
 
@@ -146,7 +152,10 @@ class BoundStep:
         """The step's nodes and what it is brought. In a function of its own, whose variables are
         gone when references are counted."""
         values = [t.value for t in tensors]
-        if not all(map(is_, self._of_written(values), self._sides[self._reading].values)):
+        if not all(map(is_, self._of_over(values), self._over.values)):
+            return None
+        reading = self._sides[self._reading].values if self._sides else ()
+        if not all(map(is_, self._of_rest(values), reading)):
             return None
         matched: Matched | None = self._pattern.match(live_tensors(), loss.value, values)
         if matched is None:
@@ -174,32 +183,47 @@ def bind(
     pattern: StepPattern,
     options: Any,
     tensors: Sequence[Any],
-    in_place: bool,
+    over_tensors: Collection[int],
 ) -> BoundStep | None:
-    """Bind a step that was just taken to the memory that tensors have now; None where the executor
-    cannot, or a tensor's data is not its own."""
+    """Bind a step that was just taken to the memory that tensors have now, of which some are
+    written over; None where the executor cannot, or a tensor's data is not its own."""
     executor = current_executor()
     if step.fixed or not isinstance(executor, KeyedExecutor):
         return None
     written = step.tensors_given()
-    values = [tensors[i].value for i in written]
+    values = {i: tensors[i].value for i in written}
     if not written or not all(
-        v.node.alias is None and v.node.results and _is_own(_data(v)) for v in values
+        v.node.alias is None and v.node.results and _is_own(_data(v)) for v in values.values()
     ):
         return None
-    if in_place:
-        sides = [StepValues(values, [1 + pattern.uses(i) for i in written])]
-    else:
-        side = StepValues(values, [0] * len(values))
-        sides = [side, side.another([tensors[i] for i in written])]
+    # Each once: whoever has a value in a list besides would count as somebody who holds it.
+    above = [i for i in written if i in over_tensors]
+    rest = [i for i in written if i not in over_tensors]
+    over = StepValues([values[i] for i in above], [1 + pattern.uses(i) for i in above])
+    sides: list[StepValues] = []
+    if rest:
+        side = StepValues([values[i] for i in rest], [0] * len(rest))
+        sides = [side, side.another([tensors[i] for i in rest])]
+    in_place = dict(zip(above, over.arrays, strict=True))
     runs: list[BoundRun] = []
-    for number, side in enumerate(sides):
-        old, new = (dict(zip(written, s.arrays, strict=True)) for s in (side, sides[number - 1]))
+    for number in range(len(sides) or 1):
+        old, new = dict(in_place), dict(in_place)
+        if sides:
+            old.update(zip(rest, sides[number].arrays, strict=True))
+            new.update(zip(rest, sides[number - 1].arrays, strict=True))
         run = executor.bound(step.key, *_places(step, old, new))
         if run is None:
             return None
         runs.append(run)
-    return BoundStep(step, pattern, options, tensors, sides, executor, runs)
+    return BoundStep(step, pattern, options, tensors, over, sides, over_tensors, executor, runs)
+
+
+def _picked(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What a list has at these places."""
+    if not places:
+        return lambda _: ()
+    pick: Callable[[Sequence[Any]], Any] = itemgetter(*places)
+    return pick if len(places) > 1 else lambda values: (pick(values),)
 
 
 def _places(

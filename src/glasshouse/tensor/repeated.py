@@ -141,17 +141,17 @@ class RepeatedSteps:
         if step is None or not isinstance(executor, KeyedExecutor):
             return False
         given = _given(step, forward)
-        over: Mapping[int, int] = {}
-        written: Mapping[int, int] = {}
-        if in_place and lets_go(forward.pending.targets, forward.loss.value.node):
-            written = executor.overwrites(step.key)
-            over = _free(step, forward, given, written)
+        written = executor.overwrites(step.key)
+        all_go = in_place and lets_go(forward.pending.targets, forward.loss.value.node)
+        over = _free(step, forward, given, written, all_go)
         again = self._last is step
         self._last = step
         changed = step.tensors_given()
-        is_one = bool(over) and len(over) == len(changed)
-        # Where the compiled step cannot write all in place, a second set costs memory for them.
-        small = sum(data_of([forward.before[i]])[0].nbytes for i in changed) <= SMALL
+        over_tensors = frozenset(step.gives[number][1] for number in over)
+        is_one = len(over) == len(changed) > 0
+        # Where the compiled step cannot write all in place, a second set costs memory for the rest.
+        rest = [i for i in changed if i not in over_tensors]
+        small = sum(data_of([forward.before[i]])[0].nbytes for i in rest) <= SMALL
         apart = not in_place or (len(written) < len(changed) and small)
         pattern = pattern_of(forward) if again and (is_one or apart) else None
         results = executor.run_compiled(step.key, given, step.memory.outputs(given, over))
@@ -160,7 +160,7 @@ class RepeatedSteps:
         forget(forward.loss)
         _give(step, forward, results, given, over)
         if pattern is not None:
-            self._bound = bind(step, pattern, forward.options, forward.tensors, is_one)
+            self._bound = bind(step, pattern, forward.options, forward.tensors, over_tensors)
         return True
 
     def take(self, forward: Forward) -> None:
@@ -191,16 +191,22 @@ def _given(step: RepeatedStep, forward: Forward) -> list[Array]:
 
 
 def _free(
-    step: RepeatedStep, forward: Forward, given: list[Array], written: Mapping[int, int]
+    step: RepeatedStep,
+    forward: Forward,
+    given: list[Array],
+    written: Mapping[int, int],
+    all_go: bool,
 ) -> dict[int, int]:
-    """Of the results that may be written over inputs, those whose old values nobody has."""
+    """Of the results that may be written over inputs, those whose old values nobody has. Unless
+    `all_go`, somebody may ask for gradients of the forward work, and with that for what it reads;
+    it does not read moments."""
     if threading.active_count() > 1:
         return {}  # another thread may read a tensor at any time, or fork in the middle of a step
     free: dict[int, int] = {}
     for number, place in written.items():
         at = step.gives[number][1]
         tensor, uses = forward.tensors[at], forward.uses.get(at, 0)
-        if is_free(tensor, forward.before, at, given, place, uses):
+        if (all_go or not uses) and is_free(tensor, forward.before, at, given, place, uses):
             free[number] = place
     return free
 
