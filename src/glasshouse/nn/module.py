@@ -98,10 +98,10 @@ class Module(metaclass=_InitScope):
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        for kept in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(kept)
-            if found is not None and name in found:
-                return found[name]
+        own = self.__dict__
+        for kept in ("_modules", "_parameters", "_buffers"):  # a name is in one of them
+            if kept in own and name in own[kept]:
+                return own[kept][name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:

@@ -69,8 +69,9 @@ class _Inside:
 
     def is_still(self, module: Module) -> bool:
         """Whether nothing has changed since."""
-        versions = [below["_version"] for below in self.below]
-        return self.version == module._version and versions == self.versions
+        if self.version != module._version:
+            return False
+        return not self.below or [below["_version"] for below in self.below] == self.versions
 
 
 def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:

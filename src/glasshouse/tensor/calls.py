@@ -10,8 +10,9 @@ Whoever walks over the node has them made in its place; a training step that rep
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from glasshouse.ir.op import Kind, NoGradient, Op
@@ -34,6 +35,8 @@ _CALL = Op(
     vjp=NoGradient("it is opened before"), inputs=("*xs",),
     doc="Stands for nodes that are not made yet.",
 )  # fmt: skip
+
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 def may_repeat(state: ThreadState) -> bool:
@@ -68,10 +71,10 @@ def repeated(kept: Kept, key: Any, operands: list[LazyValue], record: Callable[[
 
 def call_node(nodes: RecordedNodes, operands: tuple[LazyValue, ...]) -> Tensor:
     """A tensor whose node stands for others, with these operands."""
-    origin = nodes.nodes[-1].origin
-    node = LazyNode(_CALL, operands, {}, nodes.types, origin, None, nodes.needs_grad)
+    types = nodes.types
+    node = LazyNode(_CALL, operands, _NO_ATTRIBUTES, types, nodes.origin, None, nodes.needs_grad)
     node.stands_for = nodes
-    return Tensor(LazyValue(node, 0, nodes.types[0]))
+    return Tensor.of(LazyValue(node, 0, types[0]))
 
 
 def _plain(record: Callable[[], Any]) -> Any:
@@ -104,20 +107,22 @@ def recorded(function: F) -> F:
         site: Key = walked(sys._getframe(1), state.boundary)
         parts: list[Any] = [function, state.labels, site, state.gradients, *options]
         operands: list[LazyValue] = []
-        for given in (*args, *options.values()):
+        for given in (*args, *options.values()) if options else args:
             if isinstance(given, Tensor):
                 value = given.value
                 operands.append(value)
                 parts += (id(value.type), value.node.needs_grad)
             else:
                 parts.append(plain_option(given))
+        key = tuple(parts)
         try:
-            key = tuple(parts)
-            hash(key)
+            found = place.calls.get(key)
         except TypeError:  # a list, or an array
             return function(*args, **options)
         if not are_apart(operands):
             return function(*args, **options)
+        if isinstance(found, RecordedNodes):
+            return call_node(found, tuple(operands))
         return repeated(place.calls, key, operands, lambda: function(*args, **options))
 
     return call  # type: ignore[return-value]  # it takes and gives what the function does

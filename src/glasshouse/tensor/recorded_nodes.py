@@ -37,7 +37,9 @@ _OPENING = ForkLock()
 class RecordedNodes:
     """The nodes between the operands of a call and its one result, producers first."""
 
-    __slots__ = ("constants", "has_gradients", "needs_grad", "nodes", "operand_types", "types")
+    __slots__ = (
+        "constants", "has_gradients", "needs_grad", "nodes", "operand_types", "origin", "types",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class RecordedNodes:
         self.constants = constants  # of one element at most: part of the program
         self.operand_types = operand_types  # kept alive: keys have their identities
         self.types = nodes[-1].types
+        self.origin = nodes[-1].origin
         self.needs_grad = nodes[-1].needs_grad
         self.has_gradients = not any(
             n.needs_grad and n.reads and isinstance(n.op.vjp, NoGradient) for n in nodes

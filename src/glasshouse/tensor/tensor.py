@@ -47,6 +47,18 @@ class Tensor(Methods):
         if value.node.results is None:
             add_live(self)
 
+    @classmethod
+    def of(cls, value: LazyValue) -> Tensor:
+        """`Tensor(value)` for who knows that it is one, without asking."""
+        made = cls.__new__(cls)
+        made.value = value
+        made.builder = LAZY
+        made.name = ""
+        made._grad = None
+        if value.node.results is None:
+            add_live(made)
+        return made
+
     # ---------------------------------------------------------------------------------- reading
     def numpy(self) -> Array:
         """The data as a NumPy array, read-only and without a copy; runs what is pending for it.
