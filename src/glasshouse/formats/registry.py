@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.json_kind import json_kind
 from glasshouse.formats.python_file import python_file_error
 from glasshouse.formats.source import SourceFile
+from glasshouse.record.open_file import printable
 
 JSON_HEAD = 1 << 16
+FOLDER, FOLDER_HEADS = 10_000, 100
+"""Entries of a folder that are looked through, and JSON files in it that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,15 @@ _BY_SUFFIX = {
 }  # fmt: skip
 
 
+_MODELS = ({*_BY_SUFFIX} - {".json", ".pkl", ".xml", ".pb"}) | {".pt", ".pth", ".bin"}
+
 _CORE_ML = re.compile(rb"\x08[\x00-\x7f]\x12[\x80-\xff]*[\x00-\x7f][\x0a\xa2]", re.DOTALL)
 
 
 def detect(source: SourceFile) -> Format:
     """The format of a file; FormatError with what is wrong if it has none."""
     if source.is_folder:
-        package = source.path is not None and (source.path / "Manifest.json").is_file()
-        return BY_NAME["coreml" if package else "hidet_folder"]
+        return BY_NAME[_folder(source)]
     name = _by_content(source) or _BY_SUFFIX.get(source.suffix, "")
     if not name and source.suffix == ".py":
         raise python_file_error(source.name, source.text())
@@ -101,6 +106,26 @@ def detect(source: SourceFile) -> Format:
         known = ", ".join(f.title for f in FORMATS if f.reader)
         raise source.error(f"not a file that Glasshouse can open; it opens: {known}")
     return BY_NAME[name]
+
+
+def _folder(source: SourceFile) -> str:
+    """The format of a folder; where it has none, an error that tells what in it can be opened."""
+    assert source.path is not None
+    inside = sorted(islice(source.path.iterdir(), FOLDER))
+    if any(path.name == "Manifest.json" for path in inside):
+        return "coreml"
+    files = [path for path in inside if path.is_file()]
+    texts = [path for path in files if path.suffix.lower() == ".json"]
+    if any(_json(SourceFile(path)) == "hidet" for path in texts[:FOLDER_HEADS]):
+        return "hidet_folder"
+    known = [p.name for p in files if p.suffix.lower() in _MODELS]
+    shown = ", ".join(printable(name) for name in known[:3])
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    raise FormatError(
+        f"{source.name}: a folder, and none of a format that is one "
+        "(Hidet flow graphs, a Core ML package, a saved module)",
+        hint=f"name a file in it: {shown}{more}" if known else "name a model file",
+    )
 
 
 def _by_content(source: SourceFile) -> str:

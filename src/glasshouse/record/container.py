@@ -104,7 +104,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
         # The name that was asked for, not the one that was on the way to it.
         reason = error.strerror or str(error)
         if error.errno == errno.ENOENT:
-            reason = f"there is no folder {target.parent}"
+            lacks = "nothing can be written in" if target.parent.is_dir() else "there is no"
+            reason = f"{lacks} folder {target.parent}"
         raise OSError(error.errno, reason, str(target)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -136,7 +136,16 @@ def test_a_small_file_never_takes_much_memory() -> None:
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.onnx: cannot be read \(No such file"):
         formats.read(tmp_path / "none.onnx")
-    with pytest.raises(FormatError, match="a folder without JSON files"):
+    with pytest.raises(FormatError, match="(?s)a folder, and none of a format.*name a model file"):
+        formats.read(tmp_path)
+
+
+def test_a_folder_of_other_files_says_which_of_them_opens(tmp_path: Path) -> None:
+    """What is downloaded from a hub is such a folder."""
+    for name in ("config.json", "tokenizer.json"):
+        (tmp_path / name).write_text('{"hidden_size": 768}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(FormatError, match=r"(?s)a folder.*name a file in it: model\.safetensors"):
         formats.read(tmp_path)
 
 

@@ -200,5 +200,5 @@ def test_any_inside_is_read_or_left_out(text: str) -> None:
 
 
 def test_a_folder_without_flow_graphs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="without JSON files"):
+    with pytest.raises(FormatError, match="a folder, and none of a format"):
         formats.read(tmp_path)
