@@ -26,11 +26,9 @@ from glasshouse.record.schema import RewriteRow
 from glasshouse.runtime.compiler import compile_optimized
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.turns import take_turns
-from glasshouse.show.confidence import Ratio, ratio
+from glasshouse.show.confidence import Ratio, each_end, ratio
 
 Say = Callable[[str], None]
-SURE = 0.975
-"""Each end of an interval: both together hold in 95 of 100 cases."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,8 @@ class Left:
 
     name: str
     seconds: float  # the median
-    slower: Ratio | None  # over the whole; None for the whole itself
+    slower: Ratio | None  # over the whole; None for the whole itself and what is the same
+    same: bool  # whether its code is the whole's: then its time is, too
     error: float  # of the results against float64
     kernels: int
     nodes: int
@@ -69,13 +68,21 @@ def ablate(
     with ExitStack() as stack:  # errors are those of one state, which training would change
         for _, module, _ in built:
             stack.enter_context(module.unchanged())
-        times = take_turns([partial(m.run_flat, arrays) for _, m, _ in built], rounds)
+        timed = [m for i, (_, m, _) in enumerate(built) if i == 0 or not same_code(whole, m)]
+        times = take_turns([partial(m.run_flat, arrays) for m in timed], rounds)
+    clock = {id(m): times[:, i] for i, m in enumerate(timed)}
     truth = values_of(graph, arrays, whole.held())
+    sure = each_end(len(timed) - 1)
     out = [
-        _row(name, module, took, times[:, i], times[:, 0], arrays, truth)
-        for i, (name, module, took) in enumerate(built)
+        _row(name, module, took, clock.get(id(module)), times[:, 0], sure, arrays, truth)
+        for name, module, took in built
     ]
-    return [out[0], *sorted(out[1:], key=lambda r: -r.seconds)], refused, whole
+    return [out[0], *sorted(out[1:], key=lambda r: (r.same, -r.seconds))], refused, whole
+
+
+def same_code(a: Module, b: Module) -> bool:
+    """Whether two modules run the same kernels in the same order on the same places of memory."""
+    return a.source.main == b.source.main and dict(a.source.kernels) == dict(b.source.kernels)
 
 
 def into_recording(recording: Recording, rows: Sequence[Left]) -> Recording:
@@ -84,7 +91,9 @@ def into_recording(recording: Recording, rows: Sequence[Left]) -> Recording:
 
     builder = RecordingBuilder.of(recording)
     for row in rows:
-        if row.slower is not None:
+        if row.same:
+            builder.facts[f"without {row.name}"] = f"the same code, error {row.error:.1e}"
+        elif row.slower is not None:
             builder.facts[f"without {row.name}"] = (
                 f"{row.slower.middle:.2f} of the time ({row.slower.low:.2f} to "
                 f"{row.slower.high:.2f}), {row.kernels} kernels, error {row.error:.1e}"
@@ -127,8 +136,9 @@ def _variants(
 
 
 def _row(
-    name: str, module: Module, took: float, times: Any, base: Any, arrays: Any, truth: Any
-) -> Left:
+    name: str, module: Module, took: float, times: Any, base: Any, sure: float, arrays: Any,
+    truth: Any,
+) -> Left:  # fmt: skip
     with module.unchanged():
         made = [np.array(a) for a in module.run_flat(arrays)]
     wanted = [truth.by_place[p] for p in truth.results[: len(made)]]
@@ -136,7 +146,8 @@ def _row(
     errors = [relative(compare(wide(a, v.type.dtype), b)) for a, b, v in pairs]
     calls = [s for s in module.program.steps if isinstance(s, Call)]
     return Left(
-        name, float(np.median(times)), ratio(base, times, SURE) if name else None,
+        name, float(np.median(base if times is None else times)),
+        ratio(base, times, sure) if name and times is not None else None, times is None,
         max(errors, default=math.nan), len(module.program.steps), len(module.graph),
         float(sum(float(c.bytes_read + c.bytes_written) for c in calls)), module.plan.arena_bytes,
         took,

@@ -26,11 +26,10 @@ from glasshouse.passes import PassContext
 from glasshouse.record.titles import full_titles
 from glasshouse.runtime.compiler import compile_optimized
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.turns import repeats_of
-from glasshouse.show.confidence import Ratio, ratio
+from glasshouse.runtime.turns import order_of, repeats_of
+from glasshouse.show.confidence import Ratio, each_end, ratio
 
 Say = Callable[[str], None]
-SURE = 0.975
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,10 @@ def inside(
     tell(f"{rounds} turns of {len(built)} programs")
     times = _clocked(built, given, rounds)
     middles = np.median(times, 0)
+    sure = each_end(len(kept))
     shares = [
         OpShare(
-            op.op.label, place(op), float(middles[i]), ratio(times[:, 0], times[:, i], SURE),
+            op.op.label, place(op), float(middles[i]), ratio(times[:, 0], times[:, i], sure),
             len(built[i].program.steps),
         )
         for i, op in enumerate(kept, 1)
@@ -106,7 +106,7 @@ def _clocked(built: Sequence[Module], given: Sequence[Array], rounds: int) -> Ar
     repeats = [repeats_of(call) for call in calls]
     out = np.zeros((rounds, len(built)))
     for i in range(rounds):
-        for number in range(len(built)) if i % 2 else reversed(range(len(built))):
+        for number in order_of(i, len(built)):
             clocks[number][:] = 0
             for _ in range(repeats[number]):
                 calls[number]()

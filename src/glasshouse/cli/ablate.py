@@ -119,13 +119,14 @@ def inside_json(found: KernelShares) -> dict[str, Any]:
 
 
 def describe(name: str, rows: list[Left], refused: list[str]) -> str:
-    """A table for a terminal; ratios that hold 1 between their ends are not sure."""
+    """A table for a terminal; ratios that hold 1 between their ends are not sure, and what is the
+    same code is not timed."""
     from glasshouse.show.figures import seconds, size, table
 
     lines = [["without", "time", "of all", "95 %", "error", "kernels", "nodes", "moved", "arena",
               "compile"]]  # fmt: skip
     for r in rows:
-        share = f"{r.slower.middle:.2f}" if r.slower else "1"
+        share = f"{r.slower.middle:.2f}" if r.slower else "same" if r.same else "1"
         known = r.slower is not None and math.isfinite(r.slower.high)
         ends = f"{r.slower.low:.2f} .. {r.slower.high:.2f}" if r.slower and known else ""
         sure = r.slower is not None and not r.slower.low <= 1 <= r.slower.high
@@ -137,6 +138,8 @@ def describe(name: str, rows: list[Left], refused: list[str]) -> str:
     pairs = next((r.slower.pairs for r in rows if r.slower), 0)
     head = f"{name}: {len(rows) - 1} variants, {pairs} turns; * differs for sure"
     text = f"{head}\n{table(lines, [1, 2, 4, 5, 6, 7, 8, 9])}\n"
+    if any(r.same for r in rows):
+        text += "  same: the code is that of the whole, so it was not timed\n"
     if any(r.slower and math.isinf(r.slower.high) for r in rows):
         text += f"  {pairs} turns are too few to say what differs for sure: give more --runs\n"
     return text + "".join(f"  cannot be left out: {why}\n" for why in refused)
@@ -158,7 +161,7 @@ def to_json(name: str, rows: list[Left], refused: list[str]) -> dict[str, Any]:
                     "middle": number(r.slower.middle), "low": number(r.slower.low),
                     "high": number(r.slower.high), "pairs": r.slower.pairs,
                 },
-                "error": number(r.error), "kernels": r.kernels, "nodes": r.nodes,
+                "same": r.same, "error": number(r.error), "kernels": r.kernels, "nodes": r.nodes,
                 "bytes": r.bytes, "arena": r.arena, "compile_seconds": r.compile_seconds,
             }
             for r in rows

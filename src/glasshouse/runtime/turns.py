@@ -1,5 +1,9 @@
 """Programs that take turns: each round times every one of them once, in changing order, so that all
-meet the same machine."""
+meet the same machine.
+
+A program that runs after a long one finds threads awake and another cache: the order is drawn anew
+for each two rounds, the second of which goes backwards, so that nobody has the same neighbours.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +36,7 @@ class Turns:
         """Run so many rounds more."""
         made = np.zeros((2, rounds, len(self._calls)))
         for i in range(rounds):
-            order = list(range(len(self._calls)))
-            if (len(self.wall) + i) % 2:
-                order.reverse()
-            for number in order:
+            for number in order_of(len(self.wall) + i, len(self._calls)):
                 call, many = self._calls[number], self._repeats[number]
                 used, begin = time.process_time(), time.perf_counter()
                 for _ in range(many):
@@ -51,6 +52,13 @@ def take_turns(calls: Sequence[Callable[[], Any]], rounds: int) -> Array:
     turns = Turns(calls)
     turns.take(rounds)
     return turns.wall
+
+
+def order_of(turn: int, count: int) -> list[int]:
+    """In which order so many programs run in a round."""
+    pair, backwards = divmod(turn, 2)
+    order: list[int] = np.random.default_rng(pair).permutation(count).tolist()
+    return order[::-1] if backwards else order
 
 
 def repeats_of(call: Callable[[], Any]) -> int:

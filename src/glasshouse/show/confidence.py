@@ -19,6 +19,15 @@ SURE = 0.999
 """One-sided: an interval's low end is above the truth once in a thousand times."""
 
 
+SHOWN = 0.95
+"""In so many of 100 cases all intervals of one table hold."""
+
+
+def each_end(intervals: int) -> float:
+    """How sure each end of so many intervals must be for all of them together to be `SHOWN`."""
+    return 1 - (1 - SHOWN) / 2 / max(intervals, 1)
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Time over time, with the ends between which it lies."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,8 @@ from glasshouse import cli
 from glasshouse.checking.ablate import Left
 from glasshouse.cli.ablate import describe
 from glasshouse.record import Recording
-from glasshouse.show.confidence import ratio
+from glasshouse.runtime.turns import order_of
+from glasshouse.show.confidence import each_end, ratio
 
 ROOT = Path(__file__).parents[3]
 MODELS = Path(planted.__file__).with_name("models.py")
@@ -39,6 +41,12 @@ def test_every_pass_and_rule_is_left_out(
     assert rows["rule recognise-layer-norm"]["nodes"] > rows[""]["nodes"]
     assert all(v["error"] < 1e-5 for v in rows.values())
     assert rows[""]["slower"] is None
+    # Nothing here has shapes that repeat a computation: without the pass the code is the same, and
+    # two clocks of one code would only tell their noise.
+    assert rows["pass recompute"]["same"]
+    assert rows["pass recompute"]["slower"] is None
+    assert rows["pass recompute"]["seconds"] == rows[""]["seconds"]
+    assert not rows["pass fuse_operator"]["same"]
     assert rows["pass fuse_operator"]["slower"]["pairs"] == 12
     facts = Recording.open(kept).header.facts
     assert "kernels, error" in facts["without pass fuse_operator"]
@@ -81,7 +89,7 @@ def test_a_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_too_few_turns_say_so_instead_of_an_endless_interval() -> None:
     def row(name: str, turns: int) -> Left:
         slower = ratio(np.ones(turns), np.ones(turns), 0.975) if name else None
-        return Left(name, 1e-3, slower, 0.0, 1, 2, 3, 4, 0.1)
+        return Left(name, 1e-3, slower, False, 0.0, 1, 2, 3, 4, 0.1)
 
     few = describe("m", [row("", 5), row("pass fold_constant", 5)], [])
     assert "inf" not in few
@@ -89,3 +97,18 @@ def test_too_few_turns_say_so_instead_of_an_endless_interval() -> None:
     many = describe("m", [row("", 12), row("pass fold_constant", 12)], [])
     assert "1.00 .. 1.00" in many
     assert "too few" not in many
+
+
+def test_no_program_always_runs_behind_the_same_one() -> None:
+    orders = [order_of(turn, 6) for turn in range(24)]
+    assert all(sorted(order) == list(range(6)) for order in orders)
+    assert all(a[::-1] == b for a, b in zip(orders[::2], orders[1::2], strict=True))
+    before = Counter(order[order.index(3) - 1] for order in orders if order[0] != 3)
+    assert len(before) == 5
+    assert sorted(order_of(0, 2) + order_of(1, 2)) == [0, 0, 1, 1]
+
+
+def test_intervals_of_many_variants_are_wider() -> None:
+    a, b = np.ones(40), np.exp(np.random.default_rng(1).normal(0.0, 0.1, 40))
+    one, many = (ratio(a, b, each_end(count)) for count in (1, 40))
+    assert many.low < one.low < one.middle < one.high < many.high
