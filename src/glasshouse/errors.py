@@ -16,12 +16,24 @@ class GlasshouseError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
-        parts = [message]
-        if where:
-            parts.append(f"  at {where}")
-        if hint:
-            parts.append(f"  {hint}")
-        super().__init__("\n".join(parts))
+        self.doing = ""
+        super().__init__(self._text())
+
+    def during(self, step: str) -> None:
+        """Name the step that failed ("pass DropDropout"); the innermost one stays."""
+        if not self.doing:
+            self.doing = step
+            self.args = (self._text(),)
+
+    def _text(self) -> str:
+        parts = [self.message]
+        if self.where:
+            parts.append(f"  at {self.where}")
+        if self.doing:
+            parts.append(f"  in {self.doing}")
+        if self.hint:
+            parts.append(f"  {self.hint}")
+        return "\n".join(parts)
 
 
 def nearest(given: object, known: Iterable[str], are: str = "known") -> str:

@@ -252,7 +252,10 @@ class Rewriter(Builder):
                 if before == after:  # sizes of one name and two ranges
                     before += f" ({', '.join(s.declared for s in symbols_in([old.type]))})"
                     after += f" ({', '.join(s.declared for s in symbols_in([new.type]))})"
-                return GraphError(f"rule {self._rule} turns {before} into {after}", where)
+                return GraphError(
+                    f"rule {self._rule} turns {before} into {after} in place of {old.node}", where,
+                    "what takes a value's place has its shape and element type",
+                )  # fmt: skip
         return None
 
     def _not_here(self, node: Node) -> GraphError:

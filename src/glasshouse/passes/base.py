@@ -135,8 +135,10 @@ def place(
     anchor = after or before or ""
     if anchor not in names:
         raise PassError(
-            f"{name!r} is to stand {'after' if after else 'before'} {anchor!r}, which is not there",
-            hint=f"the pipeline is: {', '.join(names)}",
+            f"a pass is to stand {'after' if after else 'before'} {anchor!r}, which is not there"
+            if anchor
+            else "a pass is to stand somewhere: name the one that it comes after, or before",
+            hint=nearest(anchor, names, "the pipeline is"),
         )
     names.insert(names.index(anchor) + (1 if after else 0), name)
 

@@ -4,12 +4,14 @@ watched by instruments."""
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from glasshouse.collection import no_collection
+from glasshouse.errors import GlasshouseError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.verify import verify
@@ -87,9 +89,21 @@ def _reported(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> It
         for instrument in ctx.instruments:
             instrument.end_pass(pass_, graph, seconds, depth)
     except BaseException as error:
+        if not isinstance(pass_, Lower):  # what cannot be lowered is no fault of a pass
+            _name(pass_, graph, error)
         for instrument in ctx.instruments:
             instrument.failed(pass_, graph, error)
         raise
+
+
+def _name(pass_: Pass, graph: Graph, error: BaseException) -> None:
+    """Let an error say which pass it comes from, where it does not say so already."""
+    step = f"pass {pass_.title}" + (f" over {graph.name}" if graph.name else "")
+    if isinstance(error, GlasshouseError):
+        if type(pass_).__name__ not in error.message:
+            error.during(step)
+    elif isinstance(error, Exception) and sys.version_info >= (3, 11):
+        error.add_note(f"in {step}")
 
 
 def _keep(pass_: Pass, graph: Graph, ctx: PassContext, result: object) -> None:

@@ -136,7 +136,7 @@ def test_a_small_file_never_takes_much_memory() -> None:
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.onnx: cannot be read \(No such file"):
         formats.read(tmp_path / "none.onnx")
-    with pytest.raises(FormatError, match="(?s)a folder, and none of a format.*name a model file"):
+    with pytest.raises(FormatError, match=r"(?s)a folder, and none of a format.*name a model file"):
         formats.read(tmp_path)
 
 
