@@ -224,7 +224,7 @@ def _attention(out: CudaText, tile: Tile) -> None:
     assert isinstance(value_dim, int), "lowering wants them known"
     fill = tile.attr("fill")
     shape = shape_text(tile, q, k, v, plain=fill is not None)
-    mask = mask_text(rest[0], fill) if rest else "gh::NoMask{}"
+    mask = mask_text(rest[0], fill, out.index) if rest else "gh::NoMask{}"
     count, beside, described = 1, 0, "shape_"
     cluster, splits = (1, 1), _splits(tile.variant)
     grid: tuple[Dim, Dim, Dim]
@@ -309,18 +309,18 @@ def strided(operand: Operand) -> str:
     return f"gh::Strided<{C_TYPE[load.dtype]}>{{{load.buffer} + {begin}, {steps}}}"
 
 
-def mask_text(mask: Operand, fill: float | None) -> str:
-    """A lambda that masks a score."""
+def mask_text(mask: Operand, fill: float | None, index: str) -> str:
+    """A lambda that masks a score; `index` is the type of positions."""
     load = view(mask)
     element = f"gh::to_scalar({load.buffer}[{index_text(load.index)}])"
     low = number_text(float("-inf") if fill is None else fill, float32)
     if load.dtype is not bool_ and "i" not in {
         a.name for a in load.index.atoms() if isinstance(a, Loop)
     }:
-        return f"gh::key_mask([=](int b, int h, int j) {{ return {element}; }})"
+        return f"gh::key_mask([=]({index} b, {index} h, {index} j) {{ return {element}; }})"
     at, given, key = (
         f"{load.buffer} + {index_text(load.index)}",
-        "int b, int h, int i, int j",
+        ", ".join(f"{index} {name}" for name in "bhij"),
         mask.loops[-1],
     )
     one = f"[=]({given}) {{ return {element}; }}"

@@ -57,7 +57,7 @@ def _attention_grad(out: CudaText, tile: Tile) -> None:
     d = -(-dim // 16) * 16
     whole = all(lies_whole(view(x).index, x.loops[3]) for x in (g, q, k, v, y))
     kind = f"gh::AttentionGradTile<{d}, {d}, {WARPS}>, {'true' if whole else 'false'}"
-    mask = mask_text(rest[0], None) if rest else "gh::NoMask{}"
+    mask = mask_text(rest[0], None, out.index) if rest else "gh::NoMask{}"
     numbers = [out.scratch(tile, name) for name in NUMBERS]
     batch, heads = q.shape[:2]
     beside = 3 if d <= 64 else 2

@@ -243,7 +243,10 @@ def _conv(out: CudaText, tile: Tile) -> None:
     sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
     names, known = ("pixel", "oc"), ""
     if image.groups != 1:
-        names, known = ("pixel", "n_"), f"const int oc = n_ + blockIdx.z * {size_text(filters)};"
+        names, known = (
+            ("pixel", "n_"),
+            f"const {out.index} oc = n_ + blockIdx.z * {size_text(filters)};",
+        )
     early = tile.operands[1].constant
     call = Product(tile, sizes, left, right, names, pixels, filters, known, maps, early=early)
     call.render(out, image.groups, [])
@@ -277,14 +280,14 @@ def _padded_image(out: CudaText, tile: Tile, image: Image) -> str:
         out.add("int64_t rest_ = e_;")
         for loop in reversed(spatial):
             extent = size_text(loop.extent)
-            out.add(f"const int {loop.name} = rest_ % {extent};")
+            out.add(f"const {out.index} {loop.name} = rest_ % {extent};")
             out.add(f"rest_ /= {extent};")
-        out.add(f"const int {batch.name} = rest_;")
+        out.add(f"const {out.index} {batch.name} = rest_;")
         with out.block(f"for (int c_ = 0; c_ < {size_text(wide)}; c_ += 8) {{", "}"):
             out.add(f"gh::Vec<{ctype}, 8> eight_;")
             out.pragma("#pragma unroll")
             with out.block("for (int u_ = 0; u_ < 8; ++u_) {", "}"):
-                out.add(f"const int {channel.name} = c_ + u_;")
+                out.add(f"const {out.index} {channel.name} = c_ + u_;")
                 inside = f"{channel.name} < {size_text(image.channels)}"
                 place = f"{load.buffer}[{index_text(load.index)}]"
                 out.add(f"eight_[u_] = {inside} ? {place} : {ctype}{{}};", tile.ops)

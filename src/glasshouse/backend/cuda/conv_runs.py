@@ -71,10 +71,10 @@ def _bordered_image(out: CudaText, tile: Tile, image: Image, size: tuple[Dim, Di
         out.add(f"const int column_ = e_ % {size_text(width)} - {begins[1]};")
         out.add(f"const int64_t row_of_ = e_ / {size_text(width)};")
         out.add(f"const int row_ = row_of_ % {size_text(height)} - {begins[0]};")
-        out.add(f"const int {batch.name} = row_of_ / {size_text(height)};")
+        out.add(f"const {out.index} {batch.name} = row_of_ / {size_text(height)};")
         places = ("row_", "column_")[2 - len(spatial) :]
         for loop, place in zip(spatial, places, strict=True):
-            out.add(f"const int {loop.name} = {place};")
+            out.add(f"const {out.index} {loop.name} = {place};")
         bounds = zip(("row_", "column_"), image.size, strict=True)
         inside = " && ".join(f"(unsigned){at} < (unsigned){size_text(d)}" for at, d in bounds)
         out.add(f"gh::Vec<{ctype}, {FEW}> four_{{}};")

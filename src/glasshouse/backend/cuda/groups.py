@@ -67,7 +67,7 @@ def _groups(out: CudaText, tile: Tile) -> None:
         f"own_.rows, (int){wide}, (int){deep}",
         f"{kind}{{{x.buffer} + own_.first * (int64_t){deep}, {deep}, 1, own_.rows, (int){deep}}}",
         right.text(),
-        ("m_", "n"), 1, columns, "const int m = m_ + own_.first;", depth=depth,
+        ("m_", "n"), 1, columns, f"const {out.index} m = m_ + own_.first;", depth=depth,
     ).render(
         out, tiles, [
             f"const auto own_ = gh::rows_of_tile<{height}>({ends.buffer}, {known}, blockIdx.z);",

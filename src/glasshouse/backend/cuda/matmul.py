@@ -311,7 +311,9 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     left, right = matrices_of(tile.operands, sizes, together, turned)
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
-    lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
+    lines: list[str] = []
+    if not together:
+        lines = [f"const {out.index} b = blockIdx.z;", *batch_lines(tile.shape[:-2], out.index)]
     if tile.variant == CUBLASLT:
         numbers = typical(m.extent, n.extent, k.extent, 1)[:3]
         put_call(

@@ -50,7 +50,7 @@ def hand_over(
     `{count}` is how many results there are, is loaded too, and is `{beside}` in `result`, in which
     `{at}` is the number of a neighbour.
     """
-    given = ", ".join(f"int {name}" for name in parameters)
+    given = ", ".join(f"{out.index} {name}" for name in parameters)
     early = early_loads(tile.epilogue, tile.variables[-1], count, single)
     if early or rows or beside:
         with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
@@ -70,7 +70,7 @@ def hand_over(
         at = "u_" if count > 1 else "0"
         value = result.format(f"sums_[{at}]", at=at, beside=f"gh::get<{len(early)}>(loaded_)")
         put_body(
-            out, tile.epilogue, tile.variables[-1], count, "int",
+            out, tile.epilogue, tile.variables[-1], count, out.index,
             given=lambda: out.add(f"const auto {tile.result} = {value};", tile.ops),
             early=early,
         )  # fmt: skip
@@ -93,7 +93,7 @@ def thread_for_channels(
         out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
         out.add(f"if (e_ >= {size_text(total)}) return;")
         pixel, channel, width = *names, size_text(channels)
-        out.add(f"const int {pixel} = e_ / {width}, {channel} = e_ % {width};")
+        out.add(f"const {out.index} {pixel} = e_ / {width}, {channel} = e_ % {width};")
         yield
 
 

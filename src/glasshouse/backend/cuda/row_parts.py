@@ -150,10 +150,10 @@ def _put_leaving(tile: Tile, out: CudaText, call: str) -> None:
     kind, wide, ops = C_TYPE[bias.dtype], tile.operands[2].shape[0], tile.ops
     loaded = [f"{residual.buffer} + m * {wide} + n", f"{bias.buffer} + n"]
     loaded += [f"{v.buffer} + n" for v in norm[1:]]
-    with out.block("const auto loads_ = [=](int m, int n) {", "};"):
+    with out.block(f"const auto loads_ = [=]({out.index} m, {out.index} n) {{", "};"):
         loads = ", ".join(f"gh::load_vec<8>({where})" for where in loaded)
         out.add(f"return gh::loaded({loads});", ops)
-    given = "int m, int n, const auto& sums_, const auto& loaded_"
+    given = f"{out.index} m, {out.index} n, const auto& sums_, const auto& loaded_"
     opened = f"{call}, gh::after(loads_, [=]({given}) {{"
     if norm:
         known = _rows(tile, norm[0].buffer, wide)

@@ -11,13 +11,16 @@ from glasshouse.backend.cuda.launch import Launch
 from glasshouse.backend.cuda.tensor_map import TensorMap, map_json
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
-from glasshouse.ir.dim import Dim, bounds, evaluate
+from glasshouse.ir.dim import Dim, bounds, evaluate, product
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
-from glasshouse.lower.kernel.queries import symbols_of_kernel
+from glasshouse.lower.kernel.queries import simple, symbols_of_kernel
+from glasshouse.lower.kernel.statement import Fold
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.lower.workspace import places
 
-MOST_BLOCKS = 2**31 - 1
+MOST_POSITIONS = (1 << 31) - (1 << 13)
+"""That are counted in 32 bits: a step further, of 1024 threads with eight elements each, does not
+wrap around."""
 SMALL_CONSTANT = 32 << 10
 """Bytes of a constant (a bias, the scales of a norm) up to which it is asked for before a kernel
 may begin."""
@@ -35,9 +38,13 @@ class CudaText(KernelText):
         self._word = "".join(c if c.isalnum() else "_" for c in words)
         self._parameters = self._signature()
         self._places = places(kernel)
-        large = any(not bounds(b.size)[1] < 2**31 for b in kernel.buffers)
-        self.index = "int64_t" if large else "int"
-        """The type of positions: 64 bits where a buffer has more elements than 31 bits count."""
+        folds = (s for s in simple(kernel.body) if isinstance(s, Fold))
+        counted = [b.size for b in kernel.buffers]
+        counted += [product(tuple(loop.extent for loop in fold.loops)) for fold in folds]
+        few = all(bounds(size)[1] <= MOST_POSITIONS for size in counted)
+        self.index = "int" if few else "int64_t"
+        """The type of positions: 64 bits where a buffer has more elements, or a fold more terms
+        (of an outer product, say, which is nowhere in memory), than 32 bits count."""
 
     def _signature(self) -> str:
         kernel = self.kernel

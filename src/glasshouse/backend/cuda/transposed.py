@@ -205,7 +205,7 @@ def _conv_transpose(out: CudaText, tile: Tile) -> None:
     wide = f"(int){size_text(sizes[1])}"
     width = size_text(image.size[1])
     known = (
-        f"const int oc = n_ + group_ * {size_text(filters)}; const int pixel = "
+        f"const {out.index} oc = n_ + group_ * {size_text(filters)}; const {out.index} pixel = "
         f"(m_ / {wide} * {across} + ph_) * {width} + m_ % {wide} * {beside} + pw_;"
     )
     rows = _rows(image)

@@ -62,7 +62,7 @@ def size_text(dim: Dim) -> str:
 
 
 def index_text(index: Index) -> str:
-    """A position as an expression of type int64_t."""
+    """A position as an expression of the type that its variables have."""
     parts: list[str] = []
     for atom, coefficient in index.terms:
         name = _place_text(atom)

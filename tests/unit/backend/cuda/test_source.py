@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from cuda_samples import program_of
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.render import render
 from glasshouse.ir import Graph, GraphBuilder
-from glasshouse.ir.dtype import float16, float32
+from glasshouse.ir.dtype import bfloat16, float16, float32
+from glasshouse.ir.expr import Expr
 from glasshouse.lower.kernel.parser import parse_kernel
 from glasshouse.lower.kernel.printer import print_kernel
 
@@ -77,3 +80,47 @@ def test_constants_are_told_and_survive_printing() -> None:
     assert [b.constant for b in parse_kernel(print_kernel(kernel)).buffers] == [
         b.constant for b in kernel.buffers
     ]
+
+
+@pytest.mark.parametrize("size, counter", [(40009, "int"), (59999, "int64_t")])
+def test_terms_that_32_bits_do_not_count(size: int, counter: str) -> None:
+    """The pairs of two vectors are nowhere in memory, and more than any buffer has elements."""
+    builder = GraphBuilder()
+    x, y = builder.input(float32, (size, 1)), builder.input(float32, (1, size))
+    graph = builder.finish((x * y).apply("sum", axes=(0, 1)))
+    (kernel,) = program_of(graph, over_graph=True).kernels
+    assert f"for ({counter} f_1 = lane_; f_1 < {size * size};" in render(kernel).text
+
+
+def logits(builder: GraphBuilder) -> Expr:
+    x, w = builder.input(bfloat16, (32768, 256)), builder.input(bfloat16, (131072, 256))
+    return x.apply("matmul", w, transpose_y=True).apply("gelu")
+
+
+def scores(builder: GraphBuilder) -> Expr:
+    q, k = (builder.input(bfloat16, (64, 16, 2048, 64)) for _ in range(2))
+    return q.apply("matmul", k, transpose_y=True).apply("gelu")
+
+
+def masked(builder: GraphBuilder) -> Expr:
+    q, k, v = (builder.input(bfloat16, (64, 16, 2048, 64)) for _ in range(3))
+    mask = builder.input(bfloat16, (64, 16, 2048, 2048))
+    return q.apply("attention", k, v, mask)
+
+
+def pooled(builder: GraphBuilder) -> Expr:
+    x = builder.input(float16, (4096, 64, 128, 128))
+    return x.apply("max_pool", kernel=(2, 2), stride=(1, 1), padding=(1, 0, 1, 0)).apply("relu")
+
+
+@pytest.mark.parametrize("make", [logits, scores, masked, pooled])
+def test_positions_of_more_elements_than_32_bits_count(
+    make: Callable[[GraphBuilder], Expr],
+) -> None:
+    builder = GraphBuilder()
+    (kernel,) = program_of(builder.finish(make(builder)), over_graph=True).kernels
+    (tile,) = kernel.tiles
+    names = {v.name for v in tile.variables} | {"m", "n", "b", "h", "i", "j"}
+    text = render(kernel).text
+    assert re.findall(rf"\bint ({'|'.join(names)})\b", text) == []
+    assert re.findall(rf"\bint64_t ({'|'.join(names)})\b", text)
