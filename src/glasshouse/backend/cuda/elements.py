@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import C_TYPE, index_text
+from glasshouse.backend.cxx.words import C_TYPE, index_text, unless_empty
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import NARROW
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
@@ -189,7 +189,9 @@ def put_loads(
 def _load(let: Let, loop: Loop, count: int) -> str:
     assert isinstance(let.value, Load)
     place = _guarded_as_run(let.value.index, loop, count)
-    return f"gh::load_vec<{count}>({let.value.buffer} + {index_text(place)})"
+    text = f"gh::load_vec<{count}>({let.value.buffer} + {index_text(place)})"
+    none = f"gh::Vec<{C_TYPE[let.value.dtype]}, {count}>{{}}"
+    return unless_empty(let.value.index, text, none)
 
 
 def _is_run(index: Index, loop: Loop, count: int) -> bool:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from glasshouse.backend.cxx.spelling import SPELL
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
+from glasshouse.backend.cxx.words import (
+    C_TYPE,
+    COMPUTE_TYPE,
+    index_text,
+    number_text,
+    size_text,
+    unless_empty,
+)
 from glasshouse.ir.dtype import NARROW, DType, bool_, float32, float64, int8, uint8
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import Loop
@@ -122,14 +129,18 @@ class Elements:
 
     def _load(self, load: Load) -> str:
         buffer, dtype, place = load.buffer, load.dtype, index_text(load.index)
+        text = f"{buffer}[{place}]"
         if self.along is None:
-            text = f"{buffer}[{place}]"
-            return f"gh::to_scalar({text})" if dtype in NARROW else text
+            text = f"gh::to_scalar({text})" if dtype in NARROW else text
+            return unless_empty(load.index, text, number_text(0, dtype))
         if load.index.coefficient(self.along) != 0:
-            return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
-        if dtype is bool_:
-            return f"gh::splat({buffer}[{place}])"
-        return f"{VECTOR_TYPE[dtype]}(gh::to_scalar({buffer}[{place}]))"
+            text = f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
+        elif dtype is bool_:
+            text = f"gh::splat({text})"
+        else:
+            text = f"{VECTOR_TYPE[dtype]}(gh::to_scalar({text}))"
+        none = "gh::splat(false)" if dtype is bool_ else f"{VECTOR_TYPE[dtype]}(0.0f)"
+        return unless_empty(load.index, text, none)
 
     def stored(self, out: KernelText, s: Store) -> str:
         """The value of a store, which rounds: what was cast to its type is not rounded before."""

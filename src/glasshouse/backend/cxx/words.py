@@ -35,6 +35,7 @@ from glasshouse.lower.kernel.index import (
     Derived,
     Index,
 )
+from glasshouse.lower.kernel.queries import sizes_that_hold
 from glasshouse.lower.symbols import symbol_name
 
 C_TYPE: dict[DType, str] = {
@@ -76,6 +77,14 @@ def index_text(index: Index) -> str:
     if isinstance(constant, int) and constant < 0:
         return f"{text} - {-constant}"
     return f"{text} + {size_text(constant)}"
+
+
+def unless_empty(index: Index, load: str, nothing: str) -> str:
+    """A load from a buffer that may hold nothing (`sizes_that_hold`)."""
+    sizes = [size_text(d) for d in sizes_that_hold(index)]
+    return (
+        f"({' && '.join(f'{size} > 0' for size in sizes)} ? {load} : {nothing})" if sizes else load
+    )
 
 
 _DERIVED = {

@@ -29,6 +29,7 @@ from glasshouse.lower.kernel.index import (
     Index,
     Loop,
 )
+from glasshouse.lower.kernel.queries import sizes_that_hold
 from glasshouse.numpy_ref.executor import resolve
 from glasshouse.ops.philox import top_bits, words
 
@@ -102,6 +103,8 @@ class Bindings:
 
     def load(self, buffer: str, index: Index) -> Array:
         memory, place = self.buffers[buffer], self.position(index)
+        if not memory.size and not all(map(self.size, sizes_that_hold(index))):
+            return np.zeros(place.shape, held_type(self.dtypes[buffer]))
         if place.size and (place.min() < 0 or place.max() >= memory.size):
             raise GraphError(f"{buffer} has {memory.size} elements; a kernel reads another")
         return held(memory[place], self.dtypes[buffer])
@@ -126,6 +129,8 @@ class Bindings:
 
 
 def _derived(how: str, place: Array, size: int) -> Array:
+    if size == 0:  # nothing lies there
+        return np.zeros_like(place)
     if how == QUOTIENT:
         return place // size
     if how == REMAINDER:

@@ -11,9 +11,19 @@ from glasshouse.ir.dim import Dim, Symbol, SymDim, bounds, product, symbols_of
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.op import op_named
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
-from glasshouse.lower.kernel.index import Checked, Derived, Index, Loop
+from glasshouse.lower.kernel.index import (
+    CLAMPED,
+    GUARDED,
+    REFLECTED,
+    Checked,
+    Derived,
+    Index,
+    Loop,
+)
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
+
+_INSIDE = (CLAMPED, GUARDED, REFLECTED)
 
 
 def parts(expr: Expr) -> Iterator[Expr]:
@@ -134,6 +144,18 @@ def reads_as_it_lies(kernel: Kernel, buffer: str) -> bool:
         not (isinstance(s, Tile) and any(f.buffer == buffer and f.once for f in s.forms))
         for s, _ in readers(kernel, buffer)
     )
+
+
+def sizes_that_hold(index: Index) -> list[Dim]:
+    """The sizes into which places of a position are brought, that may be 0 in some runs: then the
+    buffer holds nothing, though loops go on, and no place of it is inside, not even the one that
+    stands for those outside (whose value nobody uses)."""
+    held = (
+        a.size
+        for a in index.atoms()
+        if isinstance(a, Checked) or (isinstance(a, Derived) and a.how in _INSIDE)
+    )
+    return [d for d in dict.fromkeys(held) if bounds(d)[0] < 1]
 
 
 def may_share(kernel: Kernel, operand: str, output: str) -> bool:
