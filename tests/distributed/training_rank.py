@@ -47,13 +47,13 @@ class Compiling:
 
     def __init__(self):
         from glasshouse.backend.cpu import cache
-        from glasshouse.frontend import dynamo
+        from glasshouse.frontend.dynamo import entry
 
         self.seconds = 0.0  # of processors, compilers' too; waiting for another rank takes none
         self.compilers = 0  # how many were run
         self.programs = 0
         for name in ("import_graph_module", "Runner"):
-            setattr(dynamo, name, self._timed(getattr(dynamo, name)))
+            setattr(entry, name, self._timed(getattr(entry, name)))
         run = cache.run_program
 
         def counted(command):

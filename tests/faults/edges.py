@@ -18,7 +18,7 @@ from glasshouse.ir import rewriter
 from glasshouse.ir.graph import Node
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.rewriter import Rewriter
-from glasshouse.lower import expand
+from glasshouse.lower import expand_norms
 from glasshouse.passes import fold_constant as folding
 
 Patch = pytest.MonkeyPatch
@@ -101,8 +101,8 @@ def attention_sees_what_comes_later(patch: Patch) -> None:
 
 @fault("torch_any_batch", "kernel: k", "op: mean", "inputs: other sizes")
 def a_mean_divides_by_the_batch_that_was_traced(patch: Patch) -> None:
-    was = expand._count
-    patch.setattr(expand, "_count", lambda *a: was(*a) if isinstance(was(*a), float) else 4.0)
+    was = expand_norms._count
+    patch.setattr(expand_norms, "_count", lambda *a: was(*a) if isinstance(was(*a), float) else 4.0)
 
 
 @fault("torch_step", "kernel: k", "models.py:")

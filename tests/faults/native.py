@@ -63,7 +63,7 @@ TEXTS: dict[str, tuple[str, tuple[str, ...], str, str, str]] = {
     ),
     "a_softmax_is_shifted_only_in_its_sum": (
         "soft", ("kernel: k0_softmax",),
-        "softmax", "const gh::vf t4_ = gh::sub(t1_, gh::vf(acc2_))", "const gh::vf t4_ = t1_",
+        "softmax", "gh::load(row1 + i1_, t)", "gh::exp(gh::load(x0 + i0_ * 8 + i1_, t))",
     ),
     "a_norm_reads_one_weight_for_all_columns": (
         "layer_norm", ("kernel: k0_layernorm_add",),
