@@ -1,4 +1,4 @@
-"""How an op without a spelling runs: as one node, through ONNX's reference evaluator."""
+"""How an op without a spelling runs: as one node, through ONNX's reference evaluator or NumPy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from glasshouse.errors import CaptureError, ExecutionError
 from glasshouse.frontend.onnx.bodies import free_names
+from glasshouse.frontend.onnx.boxes import Meaning, meaning_of
 from glasshouse.frontend.onnx.functions import type_proto
 from glasshouse.frontend.onnx.item import Item
 from glasshouse.frontend.onnx.package import onnx_package
@@ -44,9 +45,13 @@ def opaque_call(
     }
     if types is None:
         types = [_type(importer, proto, place, i, went_in) for place, i in enumerate(kept)]
+    by_evaluator = _runner(proto, names, [i.dtype for i in items], types)
+    meaning = None if node.domain else meaning_of(node.op_type, call.attrs, call.opset)
+    places = [names.index(n) if n else None for n in node.input]
     made = importer.builder.apply(
         "opaque", *[i.handle for i in items], target=f"onnx::{node.op_type}", types=types,
-        arguments=_arguments(call), call=_runner(proto, names, [i.dtype for i in items], types),
+        arguments=_arguments(call),
+        call=by_evaluator if meaning is None else _direct(meaning, places, types),
     )  # fmt: skip
     many = made if isinstance(made, tuple) else (made,)
     out: list[Any] = [None] * len(node.output)
@@ -160,6 +165,16 @@ def _runner(
             results = held[0].run(None, feeds)
         except Exception as error:
             raise ExecutionError(f"ONNX's reference evaluator: {error}") from error
+        return [_taken(r, t) for r, t in zip(results, types, strict=True)]
+
+    return call
+
+
+def _direct(
+    meaning: Meaning, places: Sequence[int | None], types: Sequence[TensorType]
+) -> Callable[..., Any]:
+    def call(*arrays: Array) -> list[Array]:
+        results = meaning([None if p is None else arrays[p] for p in places])
         return [_taken(r, t) for r, t in zip(results, types, strict=True)]
 
     return call
