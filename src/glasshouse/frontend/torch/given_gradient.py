@@ -5,8 +5,8 @@ its backward ops on tensors that stand for the gradients of its results, then a 
 together. Reverse mode reaches the mark, puts the real gradients in the place of the stand-ins, and
 goes on with what the function's backward gives. Afterwards the mark is taken out of the graph.
 
-What is written in place under `torch.no_grad` is marked too: autograd does not see the writing, and
-gives the gradient of the new value to the old one.
+What is written in place under `torch.no_grad`, or through `x.data`, is marked too: autograd does
+not see the writing, and gives the gradient of the new value to the old one.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ def passed_on(importer: Importer, old: Any, new: Any) -> Any:
     """The new value, whose gradient is the old one's."""
     if isinstance(old, Complex):
         return Complex(passed_on(importer, old.pairs, new.pairs))
-    (out,) = _opaque(importer, "written under no_grad", [old, new], [new.type])
+    (out,) = _opaque(importer, "written unseen", [old, new], [new.type])
     importer.rules[out.value.node] = PassedOn()
     return out
 
 
 def before_writing(value: Value, rules: Mapping[Node, Any]) -> Value:
-    """What a value was before anything was written under `torch.no_grad`."""
+    """What a value was before anything was written that autograd does not see."""
     while isinstance(rules.get(value.node), PassedOn):
         value = value.node.inputs[0]
     return value

@@ -16,11 +16,15 @@ from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.compute import as_opaque, compute, refuse, spell
 from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.foreach import is_foreach
+from glasshouse.frontend.torch.given_gradient import passed_on
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.views import put_back
 
 if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
+
+_DETACHED = ("aten::detach", "aten::detach_")
+"""What is written through these (`x.data.clamp_()`), autograd does not see."""
 
 
 def call_slots(importer: Importer, call: AtenCall) -> Any:
@@ -74,8 +78,11 @@ def _slot(importer: Importer, call: AtenCall, handle: Any, val: Any, number: int
             out = compute(importer, call.with_argument(place, parent))
             return out if number is None else out[number]
 
+    hidden = importer.stops and call.target._schema.name in _DETACHED
+
     def back(parent: Any, new: Any) -> Any:
-        return put_back(call.target, call.args, parent, new, replay)
+        whole = put_back(call.target, call.args, parent, new, replay)
+        return passed_on(importer, parent, whole) if hidden else whole
 
     return Slot(handle, parent=held, replay=replay, back=back)
 

@@ -49,6 +49,22 @@ class WeightWrittenUnderNoGrad(Detached):
         return (y + self.weight.exp()).sum()
 
 
+class WrittenThroughData(Detached):
+    def forward(self, x):
+        y = self.weight + x
+        y.data.clamp_(max=4.0)
+        y[1:].detach().mul_(2.0)
+        y.data[0] = 0.5
+        return y.exp().sum()
+
+
+class WeightWrittenThroughData(Detached):
+    def forward(self, x):
+        y = self.weight.exp()
+        self.weight.data.clamp_(max=2.5)
+        return (y * x + self.weight.exp()).sum()
+
+
 class Padded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +76,16 @@ class Padded(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "make", [Detached, UnderNoGrad, WrittenUnderNoGrad, WeightWrittenUnderNoGrad, Padded]
+    "make",
+    [
+        Detached,
+        UnderNoGrad,
+        WrittenUnderNoGrad,
+        WeightWrittenUnderNoGrad,
+        WrittenThroughData,
+        WeightWrittenThroughData,
+        Padded,
+    ],
 )
 def test_a_step_equals_pytorchs(make):
     model, x = make(), torch.tensor([1.0, 3.0, 1.0])
