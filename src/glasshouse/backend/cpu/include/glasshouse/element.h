@@ -44,8 +44,17 @@ template <class T, class N> GH_INLINE T like(const T &, N number) { return T(num
 template <class T, if_number<T> = 0> GH_INLINE T select(bool c, T a, T b) { return c ? a : b; }
 GH_INLINE vm select(vm c, vm a, vm b) { return (c & a) | ((!c) & b); }
 
-template <class T, if_real<T> = 0> GH_INLINE T min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T, if_real<T> = 0> GH_INLINE T max(T a, T b) { return a > b || a != a ? a : b; }
+// Two choices in a row and no `||`: compilers make a jump of that, which data at random mispredict.
+template <class T, if_real<T> = 0>
+GH_INLINE T min(T a, T b) {
+  const T least = a < b ? a : b;
+  return a != a ? a : least;
+}
+template <class T, if_real<T> = 0>
+GH_INLINE T max(T a, T b) {
+  const T most = a > b ? a : b;
+  return a != a ? a : most;
+}
 template <class T, if_int<T> = 0> GH_INLINE T min(T a, T b) { return a < b ? a : b; }
 template <class T, if_int<T> = 0> GH_INLINE T max(T a, T b) { return a > b ? a : b; }
 template <class T> GH_INLINE T min_of(T a, T b) { return a < b ? a : b; }
