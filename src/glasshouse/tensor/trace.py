@@ -132,7 +132,7 @@ def trace_structured(
     if hasattr(function, "named_parameters"):
         capture.names[id(function)] = ""
     origin = current_origin(sys._getframe(1))
-    labels = _argument_names(function, inputs, keywords)
+    labels = _argument_names(function, inputs)
     made: list[Tensor] = []
 
     def as_input(path: tuple[str, ...], given: Any) -> Any:
@@ -272,9 +272,7 @@ def _is_foreign_tensor(given: Any) -> bool:
     return hasattr(given, "__dlpack__") and hasattr(given, "shape") and hasattr(given, "dtype")
 
 
-def _argument_names(
-    function: Callable[..., Any], inputs: Sequence[Any], keywords: dict[str, Any]
-) -> dict[str, str]:
+def _argument_names(function: Callable[..., Any], inputs: Sequence[Any]) -> dict[str, str]:
     """Position -> name of the parameter that receives it."""
     known = signature_or_none(function)
     parameters = [] if known is None else list(known.parameters.values())

@@ -74,13 +74,13 @@ def _pairs(node: Node) -> Dim:
     if node.op.name == "embedding_bag":
         return product(out) + product(rest[0]) * out[1]
     if node.op.name == "take_grad":
-        outer, places, count, inner = _gradient(first, rest[0], node.attrs["axis"], out)
+        outer, places, count, inner = _gradient(rest[0], node.attrs["axis"], out)
     else:
         outer, places, count, inner, _ = _tuples(first, rest[0], node.attrs["axis"])
     return outer * dim_min(places, count) * count * _columns(inner)[1]
 
 
-def _gradient(g: Shape, indices: Shape, axis: int, out: Shape) -> tuple[Dim, Dim, Dim, Dim]:
+def _gradient(indices: Shape, axis: int, out: Shape) -> tuple[Dim, Dim, Dim, Dim]:
     """The sizes outer, places, count, inner of a gradient of rows."""
     return product(out[:axis]), out[axis], product(indices), product(out[axis + 1 :])
 
@@ -123,9 +123,7 @@ def _rows(out: CudaText, tile: Tile) -> None:
     """Rows that come to places: `scatter_nd`, and the gradient of `take`."""
     if tile.op == "take_grad":
         g, indices = tile.operands
-        outer, places, count, inner = _gradient(
-            g.shape, indices.shape, tile.attr("axis"), tile.shape
-        )
+        outer, places, count, inner = _gradient(indices.shape, tile.attr("axis"), tile.shape)
         x, rows, mode = "", view(g).buffer, "add"
         named: Shape = (places,)
     else:
@@ -198,7 +196,7 @@ def _unordered(tile: Tile) -> Writers | None:
         writers = Writers(which, before, n, inner, elements)
     else:
         if tile.op == "take_grad":
-            before, places, n, inner = _gradient(first.shape, indices.shape, axis, tile.shape)
+            before, places, n, inner = _gradient(indices.shape, axis, tile.shape)
             named: Shape = (places,)
         else:
             before, places, n, inner, named = _tuples(first.shape, indices.shape, axis)
@@ -217,8 +215,8 @@ def _needs(tile: Tile) -> Needs:
         return (), needed(mode, tile.operands[0].element.dtype, writers)
     columns = lines.count
     if tile.op == "take_grad":
-        g, indices = tile.operands
-        outer, _, _, columns = _gradient(g.shape, indices.shape, tile.attr("axis"), tile.shape)
+        _, indices = tile.operands
+        outer, _, _, columns = _gradient(indices.shape, tile.attr("axis"), tile.shape)
         columns = outer * columns
     elif tile.op == "scatter_nd":
         base, indices = tile.operands[:2]

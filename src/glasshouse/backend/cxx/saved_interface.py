@@ -48,7 +48,7 @@ def c_tables(name: str, program: Program, saved: SavedModel, before: str = "") -
         f"#define GH_MODEL {name}",
         c_array("GhTensor", "kGhInputs", _inputs(graph, plan)),
         c_array("GhOutput", "kGhOutputs", _outputs(graph, plan)),
-        c_array("GhSource", "kGhSources", _sources(program, plan, saved.offsets)),
+        c_array("GhSource", "kGhSources", _sources(plan, saved.offsets)),
         c_array("GhUpdate", "kGhUpdates", _updates(plan)),
         c_array("GhSymbol", "kGhSymbols", [_symbol(s) for s in program.symbols]),
         f"static const int kGhInputCount = {len(graph.inputs)};",
@@ -119,7 +119,7 @@ def _outputs(graph: Graph, plan: MemoryPlan) -> list[str]:
     return rows
 
 
-def _sources(program: Program, plan: MemoryPlan, offsets: Mapping[Node, int]) -> list[str]:
+def _sources(plan: MemoryPlan, offsets: Mapping[Node, int]) -> list[str]:
     leaves = set(plan.kept)
     rows: list[str] = []
     for node, offset in offsets.items():

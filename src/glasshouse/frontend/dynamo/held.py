@@ -91,7 +91,7 @@ class HeldModules:
             return self._added(key, weights)
         changed = held.versions != [weights[i]._version for i in held.numbers]
         if changed or held.stamp != _stamp(held):
-            self._refresh(key, held, weights)
+            self._refresh(held, weights)
         self._last = held if held.call is not None else None
         return held.module
 
@@ -127,7 +127,7 @@ class HeldModules:
         versions = dict(zip(held.numbers, held.versions, strict=True))
         held.checks = [(self._numbers[i], places[i], version) for i, version in versions.items()]
 
-    def _refresh(self, key: tuple[int, ...], held: _Set, weights: list[torch.Tensor]) -> None:
+    def _refresh(self, held: _Set, weights: list[torch.Tensor]) -> None:
         """Weights were written to: prepare them again."""
         with self._preparing.lock:
             versions, stamp = [weights[i]._version for i in held.numbers], _stamp(held)

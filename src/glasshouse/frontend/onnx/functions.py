@@ -110,7 +110,7 @@ def _refers(node: Any) -> bool:
     return False
 
 
-def of_schema(importer: OnnxImporter, call: OnnxCall) -> Any:
+def of_schema(call: OnnxCall) -> Any:
     """The body that ONNX defines for an op in terms of simpler ones, if it does."""
     onnx, node = onnx_package(), call.node
     domain = "" if node.domain == "ai.onnx" else node.domain

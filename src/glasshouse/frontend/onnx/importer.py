@@ -137,7 +137,7 @@ class OnnxImporter:
                 return self.items(spelling(call))
             except GlasshouseError as error:
                 refusal = error
-        body = functions.of_schema(self, call)
+        body = functions.of_schema(call)
         if body is not None:
             try:
                 return functions.inlined(self, node, body, call.items)

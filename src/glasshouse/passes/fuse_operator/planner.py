@@ -279,7 +279,7 @@ class Planner:
             self._take(group, node)
             return None
         uses = sum(self.fan.get(u, 1) if u in group.copies else 1 for u in value.users)
-        copying, keeping = self._costs(group, node, demands, uses)
+        copying, keeping = self._costs(node, demands, uses)
         numbers = {"uses": uses, "copying": copying, "keeping": keeping}
         if self.limits.copies and copying <= _WORTH * keeping:
             self._take(group, node, copy=True)
@@ -291,9 +291,7 @@ class Planner:
         )
         return why, numbers
 
-    def _costs(
-        self, group: FusionGroup, node: Node, demands: Demands, uses: int
-    ) -> tuple[float, float]:
+    def _costs(self, node: Node, demands: Demands, uses: int) -> tuple[float, float]:
         """Bytes (and operations as bytes) when every reader computes it, and when it is stored."""
         value = node.output
         operands = float(sum(nbytes(v) for v in dict.fromkeys(node.inputs)))
