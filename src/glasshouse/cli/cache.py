@@ -24,7 +24,7 @@ def run(args: Namespace) -> int:
     """Do it and tell."""
     from glasshouse.backend.cache_folder import cache_folder, check_trust
     from glasshouse.backend.cache_size import parse_size, prune, size_limit
-    from glasshouse.backend.cpu.cache import damaged
+    from glasshouse.backend.sealed import damaged
 
     folder = cache_folder()
     if not folder.exists():

@@ -16,7 +16,7 @@ import pytest
 from glasshouse.backend.cache import write_whole
 from glasshouse.backend.cache_folder import cache_folder, made_cache_folder
 from glasshouse.backend.cache_size import entries, keep_within_limit, parse_size, prune
-from glasshouse.backend.cpu.cache import _seal, have, is_whole
+from glasshouse.backend.sealed import have, is_whole, seal
 from glasshouse.cli import main
 from glasshouse.errors import BuildError
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(path: Path, count: int, age: float) -> Path:
     path.write_bytes(os.urandom(count))
-    _seal(path)
+    seal(path)
     os.utime(path, (OLD - age, OLD - age))
     return path
 

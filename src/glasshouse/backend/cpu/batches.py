@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_whole
-from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.cache import compile_into
 from glasshouse.backend.cpu.headers import are_current, versions_apart
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.toolchain import Toolchain
+from glasshouse.backend.sealed import have
 from glasshouse.backend.store import fetch, publish
 
 _LONGEST = 4.0  # a batch that takes longer is cut, because the last one to end is waited for

@@ -1,8 +1,8 @@
 """How generated code is built: in parallel, only what the cache lacks, kept by content.
 
 The cache holds object files and libraries named after a hash of everything that went into them:
-text, headers, compiler, flags, processor (`cache.py`: how they are kept whole; `batches.py`: which
-kernels share a file; `templates.py`: what all programs share).
+text, headers, compiler, flags, processor (`sealed.py`: how they are found whole; `batches.py`:
+which kernels share a file; `templates.py`: what all programs share).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
-from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.cache import compile_into
 from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
 from glasshouse.backend.cpu.parsed_headers import begin_parsing, parse_in_advance, reads_headers
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
@@ -30,6 +30,7 @@ from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.templates import PROGRAM, build_part, is_program, part_file
 from glasshouse.backend.cpu.threads import leave_share
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
+from glasshouse.backend.sealed import have
 from glasshouse.backend.store import store_url
 from glasshouse.errors import BuildError, CompilerMissing
 

@@ -1,30 +1,19 @@
-"""Compiled files of the cache: written whole, sealed with a hash, checked before they are used.
-
-Libraries and object files end in a hash of their content (linkers and loaders do not look behind
-what the ELF header names): what is missing or damaged is built again. A truncated library must not
-even be tried, because loading it would end the process.
-"""
+"""How what a compiler makes gets into the cache: whole and sealed, or an error says why not."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import subprocess
 import tempfile
-from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from glasshouse.backend.cache import temporary_file
 from glasshouse.backend.cache_folder import no_room
 from glasshouse.backend.cpu.spawn import run_program
-from glasshouse.backend.store import fetch, publish
+from glasshouse.backend.sealed import COMPILED, seal
+from glasshouse.backend.store import publish
 from glasshouse.errors import BuildError
-
-_COMPILED = (".so", ".o")  # what programs are made of; headers parsed in advance are this machine's
-_PIECE = 1 << 20
-_SEAL = b"glasshouse"  # in front of the hash at the end of a file
 
 
 def compile_into(target: Path, command: list[str], name: str) -> None:
@@ -35,9 +24,9 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
         made = run_program([*command, "-o", partial])
         if made.returncode != 0:
             raise _failure(made, name, target.parent, command[-1])
-        _seal(Path(partial))
+        seal(Path(partial))
         os.replace(partial, target)
-        if target.suffix in _COMPILED:
+        if target.suffix in COMPILED:
             publish(target)
     except OSError as error:
         raise no_room(target.parent, error) from None
@@ -78,43 +67,3 @@ def _broken(compiler: str, folder: Path) -> str | None:
         empty.write_text("int main() { return 0; }\n")
         made = run_program([compiler, "-c", str(empty), "-o", str(Path(inside) / "empty.o")])
     return None if made.returncode == 0 else next(iter(made.stderr.splitlines()), "")
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a compiled file is there with the content that it was written with."""
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size - len(_SEAL) - 32
-            return size >= 0 and _seal_of(file, size) == file.read()
-    except OSError:
-        return False
-
-
-def have(path: Path) -> bool:
-    """Whether the cache or the store behind it has a compiled file; if so, it is used now, and kept
-    for longer."""
-    whole = is_whole(path) or (fetch(path) and is_whole(path))
-    if whole:
-        with suppress(OSError):  # a read-only cache
-            os.utime(path)
-    return whole
-
-
-def damaged(folder: Path) -> list[Path]:
-    """Compiled files that are not what was written; each is built again when it is needed."""
-    built = sorted(p for p in folder.iterdir() if p.suffix in _COMPILED)
-    return [p for p in built if not p.name.startswith("partial-") and not is_whole(p)]
-
-
-def _seal(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(_seal_of(file, path.stat().st_size))
-
-
-def _seal_of(file: BinaryIO, size: int) -> bytes:
-    """Of what stands first in a file, read in pieces: parsed headers have 50 MB."""
-    hashed = hashlib.sha256()
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
-        hashed.update(piece)
-        size -= len(piece)
-    return _SEAL + hashed.digest()

@@ -17,9 +17,10 @@ from threading import Thread
 
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.claim import claimed
-from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.cache import compile_into
 from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.toolchain import Toolchain
+from glasshouse.backend.sealed import have
 from glasshouse.errors import BuildError
 
 _HEADER = Path("glasshouse") / "kernels.h"  # what generated files of kernels include first

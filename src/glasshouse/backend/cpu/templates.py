@@ -10,8 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from glasshouse.backend.cache import hash_text
-from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.cache import compile_into
 from glasshouse.backend.cpu.toolchain import Toolchain
+from glasshouse.backend.sealed import have
 
 PROGRAM = "program"
 """The part of a program whose main file includes `program.h`."""

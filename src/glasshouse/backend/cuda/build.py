@@ -6,7 +6,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.nvrtc import compile_cubin, flags, identity
+from glasshouse.backend.sealed import content, sealed
 from glasshouse.backend.store import fetch, publish
 from glasshouse.forking import ForkLock
 
@@ -44,7 +45,7 @@ class _UnderWay(ForkLock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.built: dict[Path, Future[None]] = {}
+        self.built: dict[Path, Future[bytes]] = {}
         self._threads: ThreadPoolExecutor | None = None
 
     def after_fork_in_child(self) -> None:
@@ -65,24 +66,25 @@ _under_way = _UnderWay()
 def cubin_of(text: str, name: str, arch: str) -> bytes:
     """The machine code of one kernel; what was built before is not built again."""
     file = _file(text, arch)
-    mine: Future[None] = Future()
+    mine: Future[bytes] = Future()
     with _under_way.lock:
         first = _under_way.built.setdefault(file, mine)
     if first is not mine:
-        first.result()
-        return file.read_bytes()
+        return first.result()
     try:
-        if not file.exists() and not fetch(file):
-            write_bytes(file, compile_cubin(text, name, arch, INCLUDE))
+        made = content(file)
+        if made is None:
+            made = compile_cubin(text, name, arch, INCLUDE)
+            write_bytes(file, sealed(made))
             publish(file)
-        mine.set_result(None)
+        mine.set_result(made)
     except BaseException as error:
         mine.set_exception(error)
         raise
     finally:
         with _under_way.lock:
             _under_way.built.pop(file, None)
-    return file.read_bytes()
+    return made
 
 
 def build_ahead(kernels: Sequence[CudaKernel], arch: str) -> None:
@@ -95,37 +97,40 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     """The file that `CudaExecutable` loads."""
     arch = str(json.loads(source.main)["arch"])
     folder, salt = made_cache_folder(), _salt(arch)
-    files = {n: _file(t, arch) for n, t in source.kernels.items()}
     library = folder / f"{hash_text(salt + source.main + ''.join(source.kernels.values()))}.gpu"
     with claimed(library):
-        if not zipfile.is_zipfile(library) and not fetch(library):
-            _make(library, source, files, arch, progress)
+        if not _is_whole(library) and not (fetch(library) and _is_whole(library)):
+            _make(library, source, arch, progress)
     return library
 
 
-def _make(
-    library: Path,
-    source: GeneratedSource,
-    files: Mapping[str, Path],
-    arch: str,
-    progress: Progress | None,
-) -> None:
-    missing = {p: name for name, p in files.items() if not p.exists() and not fetch(p)}
-    done = 0
+def _is_whole(library: Path) -> bool:
+    """Whether a program is there as it was written: its file has checksums of its own."""
+    try:
+        with zipfile.ZipFile(library) as held:
+            return held.testzip() is None
+    except Exception:  # whatever a damaged archive looks like
+        return False
 
-    def compiled(name: str) -> str:
-        cubin_of(source.kernels[name], name, arch)
-        return name
+
+def _make(library: Path, source: GeneratedSource, arch: str, progress: Progress | None) -> None:
+    found = {name: content(_file(text, arch)) for name, text in source.kernels.items()}
+    missing = [name for name, code in found.items() if code is None]
+
+    def compiled(name: str) -> bytes:
+        return cubin_of(source.kernels[name], name, arch)
 
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        for name in pool.map(compiled, missing.values()):
-            done += 1
+        pairs = zip(missing, pool.map(compiled, missing), strict=True)
+        for done, (name, made) in enumerate(pairs, 1):
+            found[name] = made
             if progress is not None:
                 progress(done, len(missing), name)
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as out:
         out.writestr("plan.json", source.main)
-        for name, path in files.items():
-            out.writestr(f"{name}.cubin", path.read_bytes())
+        for name, code in found.items():
+            assert code is not None, "compiled above"
+            out.writestr(f"{name}.cubin", code)
     write_bytes(library, whole.getvalue())
     publish(library)

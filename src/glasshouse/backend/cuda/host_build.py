@@ -12,6 +12,7 @@ from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_bytes
 from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.sealed import is_whole, sealed
 from glasshouse.errors import CompilerMissing, ExecutionError
 
 _FLAGS = (
@@ -40,7 +41,7 @@ def built_text(text: str, name: str, words: Sequence[str] = (), held: str = "") 
     line = [*compiler(), *_FLAGS]
     key = hash_text(f"{text} {line} {name} {held}")
     library = made_cache_folder() / f"{key}.gpu.so"
-    if library.exists():
+    if is_whole(library):
         return library
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "main.cpp"), Path(folder, "made.so")
@@ -49,5 +50,5 @@ def built_text(text: str, name: str, words: Sequence[str] = (), held: str = "") 
         done = subprocess.run(whole, check=False, capture_output=True, text=True)
         if done.returncode:
             raise ExecutionError(f"{line[0]} cannot build {name}: {done.stderr[:500]}")
-        write_bytes(library, made.read_bytes())
+        write_bytes(library, sealed(made.read_bytes()))
     return library
