@@ -340,8 +340,4 @@ export class App {
     to.push(now);
     this.view.go(step.camera, false);
   }
-
-  get canUndo(): boolean {
-    return this.past.length > 0;
-  }
 }

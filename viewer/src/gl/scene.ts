@@ -80,10 +80,6 @@ export class Scene {
     return this.groups.get(g) ?? null;
   }
 
-  groupCount(): number {
-    return this.groups.size;
-  }
-
   /** Where an item stands in the whole drawing; null when it is not drawn (folded away). */
   place(item: number): Place | null {
     const path: number[] = [];

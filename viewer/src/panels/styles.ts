@@ -77,10 +77,6 @@ export class StylesPanel {
     this.list.querySelector<HTMLInputElement>("li:last-child input[type=text]")?.focus();
   }
 
-  get isEmpty(): boolean {
-    return this.rules.length === 0;
-  }
-
   private async shown(): Promise<void> {
     if (this.fresh) {
       this.fresh = false;
