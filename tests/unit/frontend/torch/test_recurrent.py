@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
+from glasshouse.frontend import dynamo
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 
@@ -163,6 +164,34 @@ def test_two_threads_give_the_same() -> None:
     x = torch.randn(5, 12, 32)
     results = [gh.compile(layer, x, threads=n)(x)[0] for n in (1, 2)]
     np.testing.assert_array_equal(*(np.asarray(r) for r in results))
+
+
+_CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm": (nn.LSTMCell, {}),
+    "lstm without bias": (nn.LSTMCell, {"bias": False}),
+    "gru": (nn.GRUCell, {}),
+    "gru without bias": (nn.GRUCell, {"bias": False}),
+    "tanh": (nn.RNNCell, {}),
+    "relu": (nn.RNNCell, {"nonlinearity": "relu"}),
+}
+
+
+@pytest.mark.parametrize("name", _CELLS)
+def test_cells_of_any_number_of_rows(name: str) -> None:
+    torch._dynamo.reset()
+    make, options = _CELLS[name]
+    cell = make(5, 7, **options).eval()
+
+    def step(x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> Any:
+        return cell(x, (h, c)) if isinstance(cell, nn.LSTMCell) else cell(x * 2, h * c)
+
+    settings = {"executor": "reference"}
+    run_step = torch.compile(step, backend="glasshouse", options=settings, dynamic=True)
+    with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+        for rows in (3, 5):
+            given = torch.randn(rows, 5), torch.randn(rows, 7), torch.randn(rows, 7)
+            torch.testing.assert_close(run_step(*given), step(*given))
+    assert all(n.op.name != "opaque" for n in dynamo.compiled_graphs()[-1].graph.nodes)
 
 
 @pytest.mark.parametrize("biased", [True, False])

@@ -71,6 +71,39 @@ aten("rnn_tanh.input", context=True)(_without_memory("tanh"))
 aten("rnn_relu.input", context=True)(_without_memory("relu"))
 
 
+@aten("lstm_cell.default")
+def lstm_cell(
+    x: Any, last: list[Any], by_input: Any, by_state: Any, first: Any = None, second: Any = None
+) -> tuple[Any, ...]:
+    """One step: the new state and the new memory. PyTorch's own decomposition of a cell fixes how
+    many rows there are, and asks for sizes on the way."""
+    state, memory = last
+    gates = composite.linear(x, by_input, first), composite.linear(state, by_state, second)
+    return fused_lstm_cell(*gates, memory)[:2]
+
+
+@aten("gru_cell.default")
+def gru_cell(
+    x: Any, state: Any, by_input: Any, by_state: Any, first: Any = None, second: Any = None
+) -> Any:
+    gates = composite.linear(x, by_input, first), composite.linear(state, by_state, second)
+    return fused_gru_cell(*gates, state)[0]
+
+
+def _plain_cell(function: str) -> Callable[..., Any]:
+    def spelling(
+        x: Any, state: Any, by_input: Any, by_state: Any, first: Any = None, second: Any = None
+    ) -> Any:
+        gates = composite.linear(x, by_input, first), composite.linear(state, by_state, second)
+        return _summed(*gates).apply(function)
+
+    return spelling
+
+
+aten("rnn_tanh_cell.default")(_plain_cell("tanh"))
+aten("rnn_relu_cell.default")(_plain_cell("relu"))
+
+
 @aten("_thnn_fused_lstm_cell.default")
 def fused_lstm_cell(
     by_input: Any, by_state: Any, memory: Any, input_bias: Any = None, state_bias: Any = None
