@@ -2,19 +2,21 @@
 
 Folding must not blow up memory: a node whose result takes more than `max_growth` bytes beyond the
 constants that it makes superfluous stays, with the reason recorded (`expand` of one number to a
-gigabyte, a large `arange`).
+gigabyte, a large `arange`). What is computed from such a node may be small again (the norms of a
+product of weights, an attention's bias from distances between places): that is computed with all
+that leads to it, of which nothing stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from glasshouse.errors import GlasshouseError
 from glasshouse.ir.dtype import from_storage
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.sources import CONSTANT
@@ -31,26 +33,81 @@ class FoldConstant(Pass):
     """Compute what depends on constants alone, once, while compiling."""
 
     max_growth: int = 1 << 20
+    max_passing: int = 1 << 26
+    """Bytes that may be computed on the way to one result, and forgotten."""
 
     def run(self, graph: Graph, rw: Rewriter) -> None:
+        passing = Passing(self.max_passing)
         for node in graph.nodes:
             if is_foldable(node):
-                fold(node, rw, self.max_growth)
+                if not fold(node, rw, self.max_growth) and _made(node) > self.max_growth:
+                    passing.add(node)
+            elif passing.leads_to(node) and not (
+                _made(node) <= self.max_growth and passing.fold(node, rw)
+            ):
+                passing.add(node)
+
+
+class Passing:
+    """Nodes that depend on constants alone and whose results are too large to stay."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[Node, tuple[int, int]] = {}  # its number; bytes with all that it needs
+        self._values: dict[Value, Array] = {}  # of those that ran: many may need the same ones
+
+    def leads_to(self, node: Node) -> bool:
+        """Whether a node may run now, and depends on these and on constants that are at hand."""
+        return (
+            any(v.node in self._known for v in node.inputs)
+            and all(v.node in self._known or _is_at_hand(v) for v in node.inputs)
+            and _may_run(node)
+        )
+
+    def add(self, node: Node) -> None:
+        before = dict.fromkeys(v.node for v in node.inputs if v.node in self._known)
+        whole = _made(node) + sum(self._known[n][1] for n in before)
+        if whole <= self._limit:
+            self._known[node] = len(self._known), whole
+
+    def fold(self, node: Node, rw: Rewriter) -> bool:
+        """Replace a node by its value, after all on the way to it have run."""
+        if sum(a.nbytes for a in self._values.values()) > self._limit:
+            self._values.clear()
+        way: set[Node] = set()
+        open_ = [node]
+        while open_:
+            for value in open_.pop().inputs:
+                if not (
+                    value in self._values or value.node in way or value.node not in self._known
+                ):
+                    way.add(value.node)
+                    open_.append(value.node)
+        return _fold(node, self._values, sorted(way, key=lambda n: self._known[n][0]), rw)
 
 
 def is_foldable(node: Node) -> bool:
     """Whether all operands are constants that are at hand and the op may run now."""
+    return _may_run(node) and all(_is_at_hand(v) for v in node.inputs)
+
+
+def _may_run(node: Node) -> bool:
     if node.op.kind is Kind.SOURCE or not node.op.traits.folds or stays_bytes(node):
         return False
-    for value in node.inputs:
-        if value.node.op is not CONSTANT or value.node.attrs["data"] is None:
-            return False
     return all(v.type.is_static for v in node.outputs)
+
+
+def _is_at_hand(value: Value) -> bool:
+    return value.node.op is CONSTANT and value.node.attrs["data"] is not None
+
+
+def _made(node: Node) -> int:
+    return sum(nbytes(v) for v in node.outputs)
 
 
 def fold(node: Node, rw: Rewriter, max_growth: int) -> bool:
     """Replace a foldable node by its value; False when it would take too much memory."""
-    made = sum(nbytes(v) for v in node.outputs)
+    made = _made(node)
     # Only this node reads them; `uses` would count thousands for a number that everything reads.
     alone = [v for v in dict.fromkeys(node.inputs) if len(v._uses) == 1]
     freed = sum(nbytes(v) for v in alone if not rw.graph.is_held(v))
@@ -62,8 +119,15 @@ def fold(node: Node, rw: Rewriter, max_growth: int) -> bool:
                 f"limit of {max_growth}",
             )  # fmt: skip
         return False
-    operands = [from_storage(np.asarray(v.node.attrs["data"]), v.type.dtype) for v in node.inputs]
+    return _fold(node, {}, [], rw)
+
+
+def _fold(node: Node, values: dict[Value, Array], way: Sequence[Node], rw: Rewriter) -> bool:
+    """Replace a node by its value; nodes on the way to it run first, and `values` takes theirs."""
     try:
+        for each in way:
+            values.update(zip(each.outputs, run_node(each, _operands(each, values)), strict=True))
+        operands = _operands(node, values)
         results = run_node(node, operands)
     except (
         GlasshouseError
@@ -77,6 +141,13 @@ def fold(node: Node, rw: Rewriter, max_growth: int) -> bool:
         rule="fold",
         why=f"{node.op.label} of constants",
     )
+
+
+def _operands(node: Node, values: Mapping[Value, Array]) -> list[Array]:
+    return [
+        values[v] if v in values else from_storage(np.asarray(v.node.attrs["data"]), v.type.dtype)
+        for v in node.inputs
+    ]
 
 
 def _is_kept(made: Array, operands: Sequence[Array]) -> bool:

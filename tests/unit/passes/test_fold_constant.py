@@ -53,6 +53,29 @@ def test_memory_is_limited_and_the_reason_given(watch) -> None:
     assert not any(n.op.name == "expand" for n in folded(graph, max_growth=1 << 20).nodes)
 
 
+def test_what_is_small_behind_what_is_large_is_computed() -> None:
+    b = GraphBuilder()
+    x = b.input("float32", (8,))
+    row = b.weight(np.arange(8, dtype=np.float32)).apply("expand", shape=(64, 8))
+    whole = row.apply("exp")
+    graph = b.finish(x + whole.apply("sum", axes=(0,)), x * whole.apply("max", axes=(0,)))
+    after = folded(graph, max_growth=128)
+    assert {n.op.name for n in after.nodes} == {"input", "constant", "add", "multiply"}
+    for ours, theirs in zip(run(after, [np.ones(8)]), run(graph, [np.ones(8)]), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for options in ({"max_passing": 3000}, {"max_growth": 16}):
+        left = folded(graph, **{"max_growth": 128, **options})
+        assert {n.op.name for n in left.nodes} >= {"expand", "exp", "sum", "max"}
+
+
+def test_a_large_result_that_is_read_itself_stays() -> None:
+    b = GraphBuilder()
+    x = b.input("float32", (64, 64))
+    whole = b.weight(1.0, "float32").apply("expand", shape=(64, 64))
+    after = folded(b.finish(x * whole, whole.apply("sum", axes=(1,))), max_growth=1024)
+    assert {n.op.name for n in after.nodes} == {"input", "constant", "expand", "multiply"}
+
+
 def test_a_weight_that_is_only_moved_is_folded_whatever_its_size() -> None:
     b = GraphBuilder()
     x = b.input("float32", (1, 1000))
