@@ -79,7 +79,8 @@ def lstm_cell(
     many rows there are, and asks for sizes on the way."""
     state, memory = last
     gates = composite.linear(x, by_input, first), composite.linear(state, by_state, second)
-    return fused_lstm_cell(*gates, memory)[:2]
+    new, memory, _ = fused_lstm_cell(*gates, memory)
+    return new, memory
 
 
 @aten("gru_cell.default")
