@@ -37,6 +37,7 @@ from glasshouse.frontend.dynamo.fixed_sizes import fix_odd_sizes
 from glasshouse.frontend.dynamo.followed import Followed
 from glasshouse.frontend.dynamo.graph_key import graph_key, known_sizes
 from glasshouse.frontend.dynamo.held import HeldModules
+from glasshouse.frontend.dynamo.inner_autocast import entered_autocasts
 from glasshouse.frontend.dynamo.inner_gradients import (
     capture_inner_gradients,
     turns_gradients_on,
@@ -336,7 +337,7 @@ class _Traced:
         grads = not above and torch.is_grad_enabled()
         with (
             mode, torch.set_grad_enabled(grads), fx_traceback.preserve_node_meta(),
-            closed_transforms(),
+            closed_transforms(), entered_autocasts(module),
         ):  # fmt: skip
             self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=above)(*fakes)
         fix_odd_sizes(self.graph)
