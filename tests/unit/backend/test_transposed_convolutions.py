@@ -8,6 +8,7 @@ from torch import nn
 
 import glasshouse as gh
 from glasshouse.backend.cpu.few_channels import FEW, makes_few
+from glasshouse.backend.cpu.few_filters import FILTERS
 from glasshouse.backend.cpu.spread import SPREAD
 from glasshouse.backend.cpu.transposed import PHASES
 from glasshouse.backend.cxx.image import Image
@@ -97,7 +98,7 @@ class Colours(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mask = nn.Conv2d(17, 1, (3, 2), padding=(1, 0))
+        self.mask = nn.ConvTranspose2d(17, 1, (3, 2), padding=(1, 0))
         self.wide = nn.Conv2d(1, 20, 3, padding=1)
         self.flow = nn.Conv2d(20, 2, (5, 3), dilation=(2, 1), padding=(4, 1))
         self.last = nn.Conv2d(22, 8, 4, padding="same")
@@ -111,7 +112,7 @@ def test_few_filters() -> None:
     torch.manual_seed(0)
     model, x = Colours().eval(), torch.randn(2, 17, 21, 34)
     module = gh.compile(model, x)
-    assert [t.routine for k in module.program.kernels for t in k.tiles].count(FEW) == 3
+    assert [t.routine for k in module.program.kernels for t in k.tiles].count(FILTERS) == 3
     for given in (x, x * float("nan"), torch.zeros_like(x)):
         with torch.no_grad():
             wanted = model(given)
@@ -130,12 +131,12 @@ def test_few_filters_along_one_axis_with_any_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "kernel", "few"), [(64, 9, True), (128, 9, False), (512, 3, True), (256, 7, False)]
+    ("size", "kernel", "few"), [(64, 9, True), (512, 9, False), (512, 3, True), (2048, 7, False)]
 )
 def test_high_windows_over_long_lines_stay_products_over_channels(
     size: int, kernel: int, few: bool
 ) -> None:
     """Parts that hold fewer rows than a window reaches up would compute most of them again."""
     half = (kernel // 2, kernel // 2)
-    window = Window((kernel, kernel), (1, 1), half, half, (1, 1))
-    assert makes_few(Image(1, 3, (size, size), 32, (size, size), window, 1)) is few
+    window, result = Window((kernel, kernel), (2, 2), half, half, (1, 1)), (size // 2, size // 2)
+    assert makes_few(Image(1, 3, (size, size), 32, result, window, 1)) is few

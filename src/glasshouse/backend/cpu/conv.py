@@ -1,14 +1,14 @@
 """Convolutions on CPUs: channels last, weights packed when they are known.
 
 One-dimensional convolutions are images of height 1. Variants: depthwise and groups of few channels
-(`grouped.py`); few filters (`few_channels.py`); Winograd F(2, 3) and F(4, 3) for 3x3 windows; the
+(`grouped.py`); few filters (`few_filters.py`); Winograd F(2, 3) and F(4, 3) for 3x3 windows; the
 product over taps (`conv.h`) for all else.
 """
 
 from __future__ import annotations
 
 from glasshouse.backend.cpu.conv_any import conv_any
-from glasshouse.backend.cpu.few_channels import few_channels, few_filters
+from glasshouse.backend.cpu.few_filters import few_filters, makes_few_filters
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.recipe import WINOGRAD_PART, Recipe, dot_parts, with_dot
@@ -68,8 +68,8 @@ def conv(builder: KernelBuilder, node: Node) -> None:
     if suits_groups(image, x.type.dtype):
         grouped_conv(builder, node, image)
         return
-    if (lies := few_filters(node, image)) is not None:
-        few_channels(builder, node, lies)
+    if makes_few_filters(node, image):
+        few_filters(builder, node, image)
         return
     convolve(builder, node, image)
 

@@ -1,21 +1,19 @@
-"""Convolutions with few output channels on CPUs (colours, a mask, a waveform), transposed or not: a
-product, then col2im.
+"""Transposed convolutions with few output channels on CPUs (colours, a waveform): a product, then
+col2im.
 
 As a product over channels they would have few columns of the 32 that a panel has. Instead pixels
 are the columns and (channel, tap) the rows, and shifted rows of that product are added up:
-`few_channels.h`. An ordinary convolution with stride 1 is the transposed one with its taps from
-last to first.
+`few_channels.h`. With stride 1 they are ordinary convolutions (`few_filters.py`).
 """
 
 from __future__ import annotations
 
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
-from glasshouse.backend.cxx.image import Image, gradient_image, turned_image
+from glasshouse.backend.cxx.image import Image, gradient_image
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
-from glasshouse.ir.dim import bounds, product
-from glasshouse.ir.dtype import float32
+from glasshouse.ir.dim import product
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
@@ -32,9 +30,6 @@ _MOST = 8
 """Channels: with more of them, panels of products are filled well enough."""
 _MOST_FLOATS = 256 * 1024
 """Of a part's product: `kMostFloats` of the header, what L2 holds."""
-_DEEP = 16
-"""Channels that are read, from which on sums of rows cost little beside the product: an ordinary
-convolution of fewer is as fast as it is."""
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -59,14 +54,6 @@ def _holds_rows(image: Image) -> bool:
     return 1.75 * reach[0] * line * rows <= _MOST_FLOATS
 
 
-def few_filters(node: Node, image: Image) -> Image | None:
-    """A convolution that makes few channels, as the gradient that it is; None for all others."""
-    lies = turned_image(image) if node.inputs[0].type.dtype is float32 else None
-    if lies is None or not makes_few(lies) or bounds(image.channels)[0] < _DEEP:
-        return None
-    return lies if image.window.kernel != (1, 1) else None
-
-
 def few_channels(builder: KernelBuilder, node: Node, image: Image) -> None:
     """Add the product and its sums along rows: whole planes, so results are channels first."""
     x, w = node.inputs
@@ -79,17 +66,12 @@ def few_channels(builder: KernelBuilder, node: Node, image: Image) -> None:
 # ------------------------------------------------------------------------------------ rendering
 def _image(tile: Tile) -> Image:
     x, w = tile.operands
-    attrs = dict(tile.attrs)
-    if tile.op != "conv":
-        return gradient_image(attrs, tile.shape, w.shape, x.shape)
-    lies = turned_image(gradient_image(attrs, x.shape, w.shape, tile.shape))
-    assert lies is not None, "lowering asked before"
-    return lies
+    return gradient_image(dict(tile.attrs), tile.shape, w.shape, x.shape)
 
 
 def _needs(tile: Tile) -> Needs:
     w = tile.operands[1]
-    form = Form(buffer_of(w), FEW, w.element.dtype, (w.shape, tile.op == "conv"), w.constant)
+    form = Form(buffer_of(w), FEW, w.element.dtype, (w.shape,), w.constant)
     return (form,), ()
 
 
@@ -100,11 +82,9 @@ def _few(out: KernelText, tile: Tile) -> None:
 
 
 def _body(form: Form) -> str:
-    w, ordinary = form.attrs
-    function = "few_flip_weights" if ordinary else "few_turn_weights"
-    sizes = [w[0], w[1], product(w[2:])] if ordinary else [w[0], product(w[1:])]
-    given = ", ".join(map(size_text, sizes))
-    return f"(void)threads; gh::{function}(source, {given}, (float*)out);"
+    w = form.attrs[0]
+    given = f"{size_text(w[0])}, {size_text(product(w[1:]))}"
+    return f"(void)threads; gh::few_turn_weights(source, {given}, (float*)out);"
 
 
 ROUTINES = {FEW: Routine(_few, _needs, dot_recipe(0.6, (_HEADER,)))}

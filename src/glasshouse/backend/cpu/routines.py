@@ -12,6 +12,7 @@ from glasshouse.backend.cpu import (
     conv_grad,
     factor,
     few_channels,
+    few_filters,
     fourier,
     grouped,
     groups,
@@ -30,8 +31,9 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
-    conv_any.ROUTINES, conv_grad.ROUTINES, factor.ROUTINES, few_channels.ROUTINES, fourier.ROUTINES,
-    grouped.ROUTINES, groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, factor.ROUTINES, few_channels.ROUTINES,
+    few_filters.ROUTINES, fourier.ROUTINES, grouped.ROUTINES, groups.ROUTINES, int8.ROUTINES,
+    library.ROUTINES, matmul.ROUTINES,
     planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
     spread.ROUTINES, transposed.ROUTINES,
 )  # fmt: skip
@@ -40,6 +42,7 @@ FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
     **conv3d.FORMS,
     **few_channels.FORMS,
+    **few_filters.FORMS,
     **grouped.FORMS,
     **groups.FORMS,
     **int8.FORMS,

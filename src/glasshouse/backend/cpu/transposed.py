@@ -1,8 +1,8 @@
 """Transposed convolutions on CPUs, which are gradients of convolutions by their input.
 
-Which variant is taken (`transposed.h`): depthwise; few channels (`few_channels.py`); one product
-where no two taps meet in a pixel (`spread.py`); an ordinary convolution for stride 1; else one for
-each phase of the strides.
+Which variant is taken (`transposed.h`): depthwise; few channels (stride 1: `few_filters.py`, else
+`few_channels.py`); one product where no two taps meet in a pixel (`spread.py`); an ordinary
+convolution for stride 1; else one for each phase of the strides.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
 from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
 from glasshouse.backend.cpu.few_channels import few_channels, makes_few
+from glasshouse.backend.cpu.few_filters import few_filters, makes_few_filters
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over
@@ -49,6 +50,8 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     lies = turned_image(image)
     if image.is_depthwise:
         add_transposed(builder, node, DEPTHWISE_INPUT)
+    elif lies is not None and makes_few_filters(node, lies):
+        few_filters(builder, node, lies)
     elif makes_few(image):
         few_channels(builder, node, image)
     elif can_spread(node):

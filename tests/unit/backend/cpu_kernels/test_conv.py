@@ -80,6 +80,27 @@ def test_forward(pool, way: int, cases: list[Case], bound: float, rng: np.random
         assert relative(y, np.maximum(forward(x, w, s) + bias, 0)) <= bound, s
 
 
+FEW = [
+    Case(2, 5, 9, 7, 3, (3, 3), pad=1),
+    Case(1, 33, 21, 34, 8, (3, 2), pad=2),  # the window reaches beyond on both sides
+    Case(1, 1, 5, 40, 1, (5, 3), pad=4, dilation=2),
+    Case(3, 17, 1, 400, 1, (1, 16)),
+    Case(1, 200, 40, 60, 3, (9, 9), pad=4),  # parts of rows
+    Case(1, 90, 6, 900, 3, (3, 5), pad=1),  # and of columns
+]
+
+
+def test_few_filters(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for s in FEW:
+        x, w = make(s, rng)
+        bias = rng.standard_normal(s.oc).astype(np.float32)
+        y = np.full((s.n, s.oc, *s.out), np.nan, np.float32)
+        lib.few_filters(handle, s.packed, p(x), p(w), p(bias), p(y))
+        want = forward(x, w, s) + bias
+        assert relative(y.transpose(0, 2, 3, 1), want) <= 3e-6, s
+
+
 def test_forward_in_bfloat16(pool, rng: np.random.Generator) -> None:
     lib, handle = pool
     for s in GENERAL:

@@ -2,6 +2,7 @@
 #include "conv_shape.h"
 #include "driver.h"
 #include "glasshouse/apart/conv_weight_grad.h"
+#include "glasshouse/apart/few_filters.h"
 #include "glasshouse/conv_grad.h"
 #include "glasshouse/depthwise.h"
 #include "glasshouse/vmath.h"
@@ -40,6 +41,29 @@ API void conv(void* pool, int way, const long* a, const float* x, const float* w
   }
   free(wp);
   free(work);
+}
+// y is NCHW.
+template <int C>
+static void few_filters_of(ThreadPool& p, const ConvShape& s, const float* x, const float* w, const float* bias, float* y) {
+  const long pixels = s.OH * s.OW, k = (long)s.kh * s.kw;
+  float* packed = (float*)malloc((size_t)(C * s.K()) * 4);
+  few_filters_pack(w, s.C * k, k, s.kw, 1, s, packed);
+  conv_few_filters<C>(p, s, x, packed, [=](long plane, long pixel, vf v, auto t) {
+    store(y + plane * pixels + pixel, v + vf(bias[plane % C]), t);
+  });
+  free(packed);
+}
+API void few_filters(void* pool, const long* a, const float* x, const float* w, const float* bias, float* y) {
+  ThreadPool& p = *(ThreadPool*)pool;
+  const ConvShape s = shape(a);
+  switch (s.OC) {
+    case 1:
+      return few_filters_of<1>(p, s, x, w, bias, y);
+    case 3:
+      return few_filters_of<3>(p, s, x, w, bias, y);
+    case 8:
+      return few_filters_of<8>(p, s, x, w, bias, y);
+  }
 }
 API void conv_bf16(void* pool, const long* a, const float* x, const float* w, float* y) {
   ThreadPool& p = *(ThreadPool*)pool;

@@ -40,6 +40,12 @@ static void convolutions(void* pool) {
   const long d[16] = {1, 9, 11, 20, 9, 11, 20, 3, 3, 1, 1, 1, 1, 1, 1, 20};
   Heap<> x(9 * 11 * 20), w(180), b(20), y(9 * 11 * 20);
   conv(pool, 5, d, x, w, b, y);
+  const long few[][16] = {{2, 9, 7, 5, 9, 7, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1}, {1, 3, 70, 2, 5, 67, 8, 3, 4, 1, 1, 2, 0, 1, 1, 1}};
+  for (auto& a : few) {
+    ConvShape s = shape(a);
+    Heap<> x(s.N * s.H * s.W_in * s.C), w(s.OC * s.K()), b(s.OC), y(s.N * s.OH * s.OW * s.OC);
+    few_filters(pool, a, x, w, b, y);
+  }
 }
 static void products(void* pool) {
   const long cases[][3] = {{1, 1, 1}, {1, 33, 17}, {3, 31, 5}, {7, 40, 33}, {15, 96, 31}, {29, 100, 130}, {57, 34, 1024}};

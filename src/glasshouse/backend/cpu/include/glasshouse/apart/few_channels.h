@@ -1,4 +1,4 @@
-// few_channels.h: convolutions with few output channels (a waveform, colours, a mask), transposed or not: a product, then col2im along rows.
+// few_channels.h: transposed convolutions with few output channels (a waveform, colours, a mask): a product, then col2im along rows.
 //
 // Contract
 // - `conv_few_channels(pool, s, g, w, epi)`: s describes the convolution whose gradient this is, [N, H, W_in, C] -> [N, OH, OW, OC]; g is
@@ -14,11 +14,6 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 inline void few_turn_weights(const float *w, long filters, long rows, float *out) { transpose2d(filters, rows, w, rows, out, filters); }
-// The weights [C, OC, taps] of an ordinary convolution in single steps, as those of the transposed one that it is: taps from last to first.
-inline void few_flip_weights(const float *w, long channels, long filters, long taps, float *out) {
-  const long each = filters * taps;
-  for (long c = 0; c < channels; c++) transpose2d(filters, taps, w + c * each, taps, out + (c + 1) * each - filters, -filters);
-}
 
 // Pixels of g that one part of the result reads: rows from y0, columns from x0, with those that lie outside.
 struct FewPart {
