@@ -41,6 +41,10 @@ int main(int argc, char** argv) {
     try { model.run({}, {2}); } catch (const std::invalid_argument& e) { std::puts(e.what()); }
     try { model.run({nullptr}); } catch (const std::invalid_argument& e) { std::puts(e.what()); }
     try { model.run({nullptr}, {99}); } catch (const std::out_of_range& e) { std::puts(e.what()); }
+    try { model.run({nullptr}, {2}); } catch (const std::runtime_error& e) { std::puts(e.what()); }
+    try { model.run_into({"x"}, {nullptr}, {2}); }
+    catch (const std::runtime_error& e) { std::puts(e.what()); }
+    try { first.run({"x"}, {2}); } catch (const std::runtime_error& e) { std::puts(e.what()); }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "failed: %s\n", error.what());
     return 1;
@@ -56,6 +60,9 @@ y holds float32, whose elements are not 8 bytes long
 0 inputs given, 1 needed
 0 sizes given, 1 needed
 n is 99, compiled for 1 to 9
+an input is NULL: x
+an output is NULL: y
+there is no model: none was created, or it was moved away
 """
 
 

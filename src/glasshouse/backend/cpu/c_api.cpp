@@ -153,14 +153,7 @@ GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
 }
 
 GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* outputs, const int64_t* sizes) {
-  static const int64_t none[1] = {0};
-  if (!sizes) {
-    if (kGhSymbolCount) return gh_fail("sizes of the symbols are needed", "");
-    sizes = none;
-  }
-  for (int i = 0; i < kGhSymbolCount; ++i)
-    if (sizes[i] < kGhSymbols[i].low || sizes[i] > kGhSymbols[i].high)
-      return gh_fail("a size lies outside of the range that was compiled for", kGhSymbols[i].name);
+  if (gh_check_call(m, inputs, outputs, sizes)) return 1;
   pthread_mutex_lock(&m->lock);
   void* table[kGhTable];
   void* copies[kGhTable] = {};

@@ -2,7 +2,8 @@
 
 All names begin with the model's, so that one program can hold several models. The text is compiled
 together with the code that runs the model: within one file, calls cannot end up in the library of
-another model. `saved_weights.cpp` finds the weights, `saved_queries.cpp` answers questions.
+another model. `saved_weights.cpp` finds the weights, `saved_call.cpp` looks at what a call gives,
+`saved_queries.cpp` answers questions.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def c_tables(name: str, program: Program, saved: SavedModel, before: str = "") -
         _shape("gh_input_shape", graph.inputs, program.symbols),
         _shape("gh_output_shape", graph.outputs, program.symbols),
         (_HERE / "saved_weights.cpp").read_text(),
+        (_HERE / "saved_call.cpp").read_text(),
     ]
     return "\n".join(lines)
 
