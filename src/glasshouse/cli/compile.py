@@ -32,6 +32,7 @@ def run(args: Namespace) -> int:
     from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.runtime.saved import check_name
+    from glasshouse.show.figures import counted
 
     check_name(args.name)
     folder = Path(output_file(args.output))
@@ -49,7 +50,8 @@ def run(args: Namespace) -> int:
     finally:
         progress.end()
     steps = module.program.steps
-    say(f"compiled: {len(steps)} steps, {len(module.program.kernels)} different kernels")
+    kinds = counted(len(module.program.kernels), "different kernel")
+    say(f"compiled: {counted(len(steps), 'step')}, {kinds}")
     for step in steps:
         if isinstance(step, Fallback):
             say(f"  {step.node.op.label} runs through Python: {step.why}")

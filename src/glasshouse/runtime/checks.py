@@ -29,7 +29,9 @@ def checked_input(value: Value, array: Array, sizes: Mapping[str, int], number: 
     name = name_of(value, number)
     if not _has_shape(value, array, sizes):
         known = [f"{s} = {sizes[s]}" for d in value.type.shape for s in symbols_of(d) if s in sizes]
-        where = f" ({', '.join(dict.fromkeys(known))})" if known else ""
+        # Among other axes a size stands where none was asked for: it explains nothing.
+        fits = known and array.ndim == len(value.type.shape)
+        where = f" ({', '.join(dict.fromkeys(known))})" if fits else ""
         shape = list(array.shape)
         raise ExecutionError(f"{name} must be {value.type}{where}, got shape {shape}")
     for dim in value.type.shape:

@@ -45,6 +45,11 @@ def short(value: float) -> str:
     return three(value)
 
 
+def counted(number: int, what: str) -> str:
+    """`1 op`, `2 ops`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def percent(share: float) -> str:
     """A share of a whole."""
     if not math.isfinite(share):

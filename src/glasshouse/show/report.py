@@ -26,7 +26,7 @@ from glasshouse.record.schema import (
     TimeRow,
 )
 from glasshouse.show.alarms import alarms
-from glasshouse.show.figures import cut, cut_left, percent, seconds, short, size, table
+from glasshouse.show.figures import counted, cut, cut_left, percent, seconds, short, size, table
 from glasshouse.show.priced import advice, kernel_groups, unfused
 from glasshouse.show.times import times_of
 from glasshouse.show.variants import variants
@@ -54,7 +54,9 @@ def _head(recording: Recording) -> str:
 
 def _readable(key: str, value: str) -> str:
     """A fact as a person reads it: times and sizes with their units."""
-    unit = {"seconds": seconds, "spread": seconds, "bytes": size}.get(key.rpartition(" ")[2])
+    units = {"seconds": seconds, "spread": seconds, "bytes": size}
+    words = key.split(" ")  # "wall seconds", "seconds without clock"
+    unit = units.get(words[-1]) or units.get(words[0])
     try:
         return unit(float(value)) if unit else cut(value, 100)
     except ValueError:
@@ -70,7 +72,8 @@ def _graph(recording: Recording, graph: GraphView, top: int) -> Iterator[str]:
     )
     with_line = int(np.count_nonzero(nodes.array("line")))
     yield (
-        f"{graph.name}: {nodes.rows} nodes, {ops.total()} ops of {len(ops)} kinds; "
+        f"{graph.name}: {counted(nodes.rows, 'node')}, {counted(ops.total(), 'op')} of "
+        f"{counted(len(ops), 'kind')}; "
         f"{percent(with_line / max(1, nodes.rows))} of nodes have a source line\n"
         + table([["op", "count"], *([cut(o, 40), str(n)] for o, n in ops.most_common(top))], [1])
     )

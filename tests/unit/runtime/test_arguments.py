@@ -269,3 +269,6 @@ def test_symbols_are_told_with_the_sizes_that_they_have() -> None:
     with pytest.raises(ExecutionError) as caught:
         module(x, x)
     assert str(caught.value) == "y must be float32[2*n, 3] (n = 4), got shape [4, 3]"
+    with pytest.raises(ExecutionError) as caught:
+        module(x[0], x)  # the only axis is not n
+    assert str(caught.value) == "x must be float32[n, 3], got shape [3]"

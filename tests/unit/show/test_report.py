@@ -71,19 +71,24 @@ def test_report_of_little(recording: object) -> None:
     made = RecordingBuilder("bare")
     made.graph("bare").node("Relu")
     text = report(made.finish())
-    assert "bare: 1 nodes" in text
+    assert "bare: 1 node, 1 op of 1 kind" in text
     assert "Kernels" not in text
     assert "Accuracy" not in text
 
 
 def test_times_and_sizes_among_the_facts_have_units() -> None:
     made = RecordingBuilder("facts")
-    facts = {"wall seconds": "3.0525e-06", "arena bytes": "98368", "wall time": "3", "bytes": "x"}
+    facts = {"wall seconds": "3.0525e-06", "arena bytes": "98368", "wall time": "3", "bytes": "x",
+             "seconds without clock": "0.005"}  # fmt: skip
     made.facts.update(facts)
     made.graph("g").stage("traced")
     text = report(made.finish())
-    for line in ("wall seconds: 3.05 us", "arena bytes: 98.4 kB", "wall time: 3", "bytes: x"):
+    for line in ("wall seconds: 3.05 us", "arena bytes: 98.4 kB", "wall time: 3", "bytes: x",
+                 "seconds without clock: 5.00 ms"):  # fmt: skip
         assert f"  {line}\n" in text
+    assert "g: 0 nodes, 0 ops of 0 kinds" in text
+    made.graphs[0].node("Relu", kind="elementwise")
+    assert "g: 1 node, 1 op of 1 kind" in report(made.finish())
 
 
 def test_explain_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
