@@ -176,14 +176,17 @@ def bounds(dim: Dim) -> Range:
     return low, high
 
 
-def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The size when every symbol has the value given by its name."""
+def evaluate(dim: Dim, sizes: Mapping[str, int], made_up: bool = False) -> int:
+    """The size when every symbol has the value given by its name.
+
+    Values that are `made_up`, for an estimate, need not go together: a divisor of 0 counts as 1.
+    """
     if isinstance(dim, int):
         return dim
     total = 0
     for monomial, coefficient in dim.terms:
         for atom in monomial:
-            coefficient *= _atom_value(atom, sizes)
+            coefficient *= _atom_value(atom, sizes, made_up)
         total += coefficient
     return total
 
@@ -330,14 +333,16 @@ def _quotient(x: float, y: float) -> float:
     return (0.0 if x >= 0 else -1.0) if y == inf else x // y
 
 
-def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
+def _atom_value(atom: Atom, sizes: Mapping[str, int], made_up: bool) -> int:
     if isinstance(atom, Symbol):
         if atom.name not in sizes:
             raise ShapeError(
                 f"size {atom.name} has no value", hint="no input's shape determines it"
             )
         return sizes[atom.name]
-    left, right = evaluate(atom.left, sizes), evaluate(atom.right, sizes)
+    left, right = evaluate(atom.left, sizes, made_up), evaluate(atom.right, sizes, made_up)
+    if made_up and right == 0 and atom.kind in ("//", "%"):
+        right = 1
     if atom.kind == "//":
         return left // right
     if atom.kind == "%":

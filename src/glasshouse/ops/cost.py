@@ -22,7 +22,7 @@ def typical(dim: Dim) -> int:
     for name, symbol in symbols_of(dim).items():
         high = TYPICAL_SIZE if symbol.high is None else symbol.high
         sizes[name] = max(symbol.low, min(TYPICAL_SIZE, high), 1)
-    return max(evaluate(dim, sizes), 0)
+    return max(evaluate(dim, sizes, made_up=True), 0)
 
 
 def elements(value: Value) -> int:

@@ -53,4 +53,4 @@ def _likely_bytes(value: Value) -> int:
         name: max(symbol.low, _TYPICAL if symbol.high is None else symbol.high)
         for name, symbol in names.items()
     }
-    return evaluate(size, typical)
+    return evaluate(size, typical, made_up=True)

@@ -172,3 +172,15 @@ def test_mistakes() -> None:
         floor_div(n, 0)
     with pytest.raises(ShapeError, match="n has no value"):
         evaluate(n + 1, {})
+
+
+def test_sizes_that_are_made_up_need_not_go_together() -> None:
+    """Of 96 elements in rows of 256, there is no row, and an estimate is wanted all the same."""
+    n, a = symbol("n"), symbol("a")
+    rows = floor_div(n, a)
+    for dim in (floor_div(n, rows), remainder(n, rows)):
+        with pytest.raises(ZeroDivisionError):
+            evaluate(dim, {"n": 96, "a": 256})
+    assert evaluate(floor_div(n, rows), {"n": 96, "a": 256}, made_up=True) == 96
+    assert evaluate(remainder(n, rows), {"n": 96, "a": 256}, made_up=True) == 0
+    assert evaluate(floor_div(n, rows), {"n": 96, "a": 5}, made_up=True) == 5
