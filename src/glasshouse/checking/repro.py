@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from glasshouse.checking.smallest import WrongPart
 from glasshouse.errors import FormatError
 from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.graph import Graph, Value
+from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.parser import parse_graph
 from glasshouse.ir.printer import print_graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.numerics.widen import Array
+from glasshouse.passes.base import PASSES
+from glasshouse.passes.subgraph_rewrite import RULES
 
 _SCRIPT = '''"""{what}
 
@@ -24,6 +28,7 @@ Written by glasshouse bisect. It compiles the graph below and compares it with f
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +37,7 @@ import glasshouse as gh
 from glasshouse.checking.check import Subject, check
 from glasshouse.checking.repro import rebuilt
 
+{own}
 GRAPH = """
 {graph}"""
 
@@ -57,13 +63,35 @@ def write_script(
     what = str(finding).replace("\\", "/").replace('"""', "'''")
     text = _SCRIPT.format(
         what=what, graph=print_graph(part.graph), inputs=len(part.inputs),
-        constants=len(constants), target=target, tolerance=tolerance,
+        constants=len(constants), target=target, tolerance=tolerance, own=_own_files(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".npz"), "wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # by name
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _own_files() -> str:
+    """What loads the modules whose passes, rules and ops are not Glasshouse's: the fault may be
+    theirs."""
+    made: list[object] = [*PASSES.values(), *(rule.find for rule in RULES.values())]
+    made += [op.ref for op in REGISTRY.values()]
+    names = {str(getattr(what, "__module__", None) or "") for what in made}
+    others = {"", "__main__", "glasshouse", "numpy", "scipy"} | sys.stdlib_module_names
+    homes = []
+    for name in sorted(n for n in names if n.partition(".")[0] not in others):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            steps = name.count(".") + (Path(file).name == "__init__.py")
+            homes.append((str(Path(file).resolve().parents[steps]), name))
+    if not homes:
+        return ""
+    return (
+        f"for folder, name in {homes!r}:  # their passes, rules and ops take part\n"
+        "    sys.path.insert(0, folder)\n"
+        "    import_module(name)\n"
+    )
 
 
 def rebuilt(text: str, constants: Sequence[Array]) -> Graph:

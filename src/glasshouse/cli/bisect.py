@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from glasshouse.cli.count import positive
@@ -20,9 +21,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of passes and results, relative (by element type: 1e-5 for float32)",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", default="bisect", metavar="NAME",
-        help="writes NAME.py with NAME.npz, which shows the fault, and NAME.glass (bisect)",
+        "-o", "--output", default="fault", type=_script, metavar="NAME",
+        help="writes NAME.py with NAME.npz, which shows the fault, and NAME.glass (fault)",
     )  # fmt: skip
+
+
+def _script(text: str) -> Path:
+    """Where the script is written. One that is called like a module of Python would be imported in
+    its place by whatever runs in that folder, itself included."""
+    path = Path(text).with_suffix(".py")
+    if path.stem in sys.stdlib_module_names:
+        raise ArgumentTypeError(f"{path.stem} is a module of Python, which {path} would hide")
+    return path
 
 
 def run(args: Namespace) -> int:
@@ -33,6 +43,7 @@ def run(args: Namespace) -> int:
     from glasshouse.cli.progress import Progress, say
     from glasshouse.ir.printer import print_graph
     from glasshouse.runtime.compiler import compile_optimized
+    from glasshouse.show.figures import counted
 
     subject = subject_of(args.model)
     progress = Progress()
@@ -52,12 +63,14 @@ def run(args: Namespace) -> int:
     if found.part is None:
         print("no smaller graph shows it")
         return 1
-    path = Path(args.output).with_suffix(".py")
+    path = args.output
     write_script(path, found.part, found.finding, args.target, args.tolerance)
     small = compile_optimized(found.part.graph, args.target, tune=False)
     small.recording(*found.part.inputs, count=1).save(path.with_suffix(".glass"))
-    ops = sum(bool(n.inputs) for n in found.part.graph.nodes)
-    print(f"smallest graph, {ops} ops of {sum(bool(n.inputs) for n in subject.graph.nodes)}:")
+    left, all_ops = (
+        sum(bool(n.inputs) for n in g.nodes) for g in (found.part.graph, subject.graph)
+    )
+    print(f"smallest graph, {counted(left, 'op')} of {all_ops}:")
     print(print_graph(found.part.graph).rstrip())
     print(f"{path}, {path.with_suffix('.npz')}, {path.with_suffix('.glass')}")
     return 1
