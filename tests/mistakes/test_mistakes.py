@@ -292,7 +292,9 @@ def test_a_compiler_that_does_not_work(tmp_path):
 
     (tmp_path / "k.cpp").write_text("int x;\n")
     message = told(
-        lambda: compile_into(tmp_path / "k.o", ["false", str(tmp_path / "k.cpp")], "k0_matmul")
+        lambda: compile_into(
+            tmp_path / "k.o", ["false", "-c", str(tmp_path / "k.cpp")], "k0_matmul"
+        )
     )
     assert message == (
         "the C++ compiler false does not work: it fails on an empty file, too\n"

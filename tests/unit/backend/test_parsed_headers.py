@@ -43,7 +43,7 @@ def uses_parsed(tools: Toolchain, folder: Path) -> bool:
     """Whether g++ takes what was parsed; `-H` marks such a file with an exclamation mark."""
     source = folder / "look.cpp"
     source.write_text('#include "glasshouse/kernels.h"\n')
-    shown = run_program([tools.compiler, "-O3", *tools.flags, "-H", "-c", str(source), "-o",
+    shown = run_program([*tools.command, "-O3", *tools.flags, "-H", "-c", str(source), "-o",
                          str(folder / "look.o")])  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     return shown.stderr.startswith("!")

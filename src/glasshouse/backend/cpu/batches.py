@@ -129,4 +129,4 @@ def compile_text(tools: Toolchain, target: Path, text: str, name: str, level: st
     source = target.with_suffix(".cpp")
     write_whole(source, text)
     # The level stands in front, so that one among the flags of the user's choice wins.
-    compile_into(target, [tools.compiler, level, *tools.flags, "-c", str(source)], name)
+    compile_into(target, [*tools.command, level, *tools.flags, "-c", str(source)], name)

@@ -156,5 +156,5 @@ def _link(
 ) -> None:
     """Kernels of other programs in the same objects are left out, and what they would need."""
     flags = ("-Wl,--gc-sections", *strict) if sys.platform == "linux" else ()
-    command = [tools.compiler, "-shared", "-pthread", *tools.extra, *named, *flags]
+    command = [*tools.command, "-shared", "-pthread", *tools.extra, *named, *flags]
     compile_into(library, [*command, *map(str, objects), "-lm"], "the library")

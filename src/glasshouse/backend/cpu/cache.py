@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 
 from glasshouse.backend.cache import temporary_file
@@ -46,10 +48,11 @@ def _failure(
             f"the C++ compiler was killed while it built {name}", hint="is there enough memory?"
         )
     first = next((x for x in lines if "error" in x), made.stderr[:500])
-    broken = _broken(str(made.args[0]), folder)
+    compiler = list(takewhile(lambda word: not word.startswith("-"), made.args))
+    broken = _broken(compiler, folder)
     if broken is not None:
         return BuildError(
-            f"the C++ compiler {made.args[0]} does not work: it fails on an empty file, too"
+            f"the C++ compiler {shlex.join(compiler)} does not work: it fails on an empty file, too"
             + (f" ({broken})" if broken else ""),
             hint="set CXX to one that works: CXX=g++",
         )
@@ -60,10 +63,10 @@ def _failure(
     )
 
 
-def _broken(compiler: str, folder: Path) -> str | None:
+def _broken(compiler: list[str], folder: Path) -> str | None:
     """What a compiler says that cannot even compile an empty file; None if it can."""
     with tempfile.TemporaryDirectory(dir=folder) as inside:
         empty = Path(inside) / "empty.cpp"
         empty.write_text("int main() { return 0; }\n")
-        made = run_program([compiler, "-c", str(empty), "-o", str(Path(inside) / "empty.o")])
+        made = run_program([*compiler, "-c", str(empty), "-o", str(Path(inside) / "empty.o")])
     return None if made.returncode == 0 else next(iter(made.stderr.splitlines()), "")

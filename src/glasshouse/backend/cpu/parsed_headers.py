@@ -75,7 +75,7 @@ def _parse(tools: Toolchain, cache: Path) -> None:
     made = cache / f"parsed-{target.name}"
     with claimed(made, target):
         if not have(target):
-            command = [tools.compiler, "-O3", *tools.flags, "-x", "c++-header"]
+            command = [*tools.command, "-O3", *tools.flags, "-x", "c++-header"]
             try:
                 compile_into(made, [*command, str(tools.include / _HEADER)], "the headers")
                 target.parent.mkdir(exist_ok=True)

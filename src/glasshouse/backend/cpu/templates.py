@@ -33,5 +33,5 @@ def build_part(tools: Toolchain, target: Path, part: str) -> None:
         whole = part == PROGRAM
         source = tools.include / "glasshouse" / ("program.cpp" if whole else "kernels.cpp")
         named = () if whole else (f"-DGH_PART={part}",)
-        command = [tools.compiler, "-O3", *tools.flags, *named, "-c", str(source)]
+        command = [*tools.command, "-O3", *tools.flags, *named, "-c", str(source)]
         compile_into(target, command, "the templates")

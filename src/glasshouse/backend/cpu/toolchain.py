@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cpu.processor import has_tiles
 from glasshouse.backend.cpu.spawn import run_program
-from glasshouse.errors import CompilerMissing
+from glasshouse.backend.cxx.compiler import compiler_command
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -29,11 +28,15 @@ _FLAGS = (
 class Toolchain:
     """A compiler; `identity` changes whenever what it produces may change."""
 
-    compiler: str
+    compiler: str  # its command, as a shell takes it
     version: str
     march: str
     extra: tuple[str, ...] = ()  # for the compiler and for the linker, as sanitizers want it
     include: Path = INCLUDE
+
+    @property
+    def command(self) -> list[str]:
+        return shlex.split(self.compiler)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -75,17 +78,10 @@ def toolchain() -> Toolchain:
 
 @lru_cache(maxsize=4)
 def _toolchain(named: str | None, march: str, more: str) -> Toolchain:
-    candidates = [named] if named else ["g++", "clang++", "c++"]
-    for name in candidates:
-        path = shutil.which(name)
-        if path:
-            shown = run_program([path, "--version"])
-            version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
-            return Toolchain(path, version, march, tuple(shlex.split(more)))
-    raise CompilerMissing(
-        f"no C++ compiler found (looked for {', '.join(candidates)})",
-        hint="install one, on Debian or Ubuntu with: apt-get install g++",
-    )
+    command = compiler_command(named)
+    shown = run_program([*command, "--version"])
+    version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
+    return Toolchain(shlex.join(command), version, march, tuple(shlex.split(more)))
 
 
 @lru_cache(maxsize=1)

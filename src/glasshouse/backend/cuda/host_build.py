@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +10,9 @@ from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_bytes
 from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.cxx.compiler import compiler_command
 from glasshouse.backend.sealed import is_whole, sealed
-from glasshouse.errors import CompilerMissing, ExecutionError
+from glasshouse.errors import ExecutionError
 
 _FLAGS = (
     "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
@@ -21,24 +20,10 @@ _FLAGS = (
 )  # fmt: skip
 
 
-def compiler() -> list[str]:
-    """CXX, or the first that is installed."""
-    given = os.environ.get("CXX")
-    if given:
-        return shlex.split(given)
-    found = next(filter(shutil.which, ("g++", "clang++", "c++")), None)
-    if found is None:
-        raise CompilerMissing(
-            "a saved model's library is built by a C++ compiler, and there is none",
-            hint="install one: apt install g++ (or set CXX)",
-        )
-    return [found]
-
-
 def built_text(text: str, name: str, words: Sequence[str] = (), held: str = "") -> Path:
     """The library of a C++ text; `held` says what is in a file that it takes up, whose own place
     among the further words of the command does not matter."""
-    line = [*compiler(), *_FLAGS]
+    line = [*compiler_command(os.environ.get("CXX")), *_FLAGS]
     key = hash_text(f"{text} {line} {name} {held}")
     library = made_cache_folder() / f"{key}.gpu.so"
     if is_whole(library):

@@ -115,10 +115,10 @@ def test_nothing_is_called_behind_one_that_is_refused(library: Any, way: Any) ->
 def test_without_a_compiler_python_makes_them(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> list[str]:
+    def missing(named: str | None) -> list[str]:
         raise CompilerMissing("there is none")
 
-    monkeypatch.setattr(host_build, "compiler", missing)
+    monkeypatch.setattr(host_build, "compiler_command", missing)
     prepared_calls._native.cache_clear()
     try:
         PreparedCalls([PreparedCall(library.few, (5, 0), _refused)]).make()
