@@ -73,5 +73,4 @@ def test_what_a_header_apart_includes_of_the_others_counts_with_it(include: Path
 
 def test_what_was_measured_of_products_is_kept_by_their_headers_apart() -> None:
     product = Problem("matmul", "float32", (64, 64, 64), 1e6)
-    headers.header_texts.cache_clear()
     assert measured_as(product).startswith("gemm_blocked.h:")

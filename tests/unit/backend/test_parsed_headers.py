@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 
 
 @pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toolchain]:
     """The compiler, with the copies of the headers that earlier programs left in the cache."""
     monkeypatch.setenv("GLASSHOUSE_CACHE", str(tmp_path))
     found = toolchain()
@@ -28,10 +29,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
     # Ours take 2 s each time; g++ treats a short one alike.
     texts = {"glasshouse/kernels.h": "int answer();\n", "glasshouse/kernels.cpp": ""}
     monkeypatch.setattr(headers, "header_texts", lambda: texts)
+    headers.headers_hash.cache_clear()
     parsed_headers._PARSED.clear()
     for name in ("variants", "model"):
         (made_cache_folder() / f"{name}.so").touch()
-    return replace(found, include=headers_in(made_cache_folder(), found.flags[:-1]))
+    yield replace(found, include=headers_in(made_cache_folder(), found.flags[:-1]))
+    headers.headers_hash.cache_clear()  # what later tests build has the names of its own headers
 
 
 def program(name: str) -> GeneratedSource:
