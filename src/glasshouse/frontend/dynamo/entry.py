@@ -23,6 +23,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from glasshouse.errors import GlasshouseError, NotCompiled, Unsupported
+from glasshouse.frontend.dynamo.batched import serving_batches
 from glasshouse.frontend.dynamo.boundary import (
     Boundary,
     one_under_two_names,
@@ -229,8 +230,9 @@ class _Training:
             made = runner(boundary.enter(flat))
             return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
 
+        general = serving_batches(call, graph) if phase == "backward" else call
         with unset_fake_temporarily():
-            made = crossing(boundary, runner, call, any(homes))
+            made = crossing(boundary, runner, general, any(homes))
         self._note(phase, boundary, made)
         return made
 

@@ -172,3 +172,20 @@ def test_arguments_are_let_go_with_the_backward_pass() -> None:
         del x
         gc.collect()
         assert gone() is None
+
+
+@pytest.mark.parametrize("asks", ["input", "weights", "both"])
+@pytest.mark.parametrize("executor", ["reference", "auto"])
+def test_gradients_for_many_at_once(asks: str, executor: str) -> None:
+    """PyTorch goes over the ops of the backward graph with tensors that stand for a batch."""
+
+    def slopes(run: Any, of: nn.Module) -> Any:
+        x = torch.linspace(-1, 1, 24).reshape(4, 6).requires_grad_(asks != "weights")
+        wanted = {"input": [x], "weights": [*of.parameters()], "both": [x, *of.parameters()]}[asks]
+        many = torch.eye(12).reshape(12, 4, 3)
+        return torch.autograd.grad(run(x), wanted, many, is_grads_batched=True)
+
+    of = model()
+    run = torch.compile(of, backend="glasshouse", options={"executor": executor})
+    for _ in range(2):
+        torch.testing.assert_close(slopes(run, of), slopes(of, of), rtol=1e-4, atol=1e-6)
