@@ -50,6 +50,7 @@ from glasshouse.frontend.dynamo.lifted import called_with, lift_weights
 from glasshouse.frontend.dynamo.margin_loss import keep_margin_losses
 from glasshouse.frontend.dynamo.masked_sizes import capture_masked_sizes
 from glasshouse.frontend.dynamo.names import own_paths, weight_names
+from glasshouse.frontend.dynamo.open_weights import keep_open
 from glasshouse.frontend.dynamo.plain_training import PlainTraining, plain_results
 from glasshouse.frontend.dynamo.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.dynamo.replaced_calls import replace_calls
@@ -384,8 +385,10 @@ def _holding(
     target = None if gpu is None else gpu.target
     imported = [first.graph]  # the first to be compiled
 
-    def make(tensors: Mapping[int, torch.Tensor]) -> Any:
+    def make(tensors: Mapping[int, torch.Tensor], is_open: bool) -> Any:
         graph = imported.pop() if imported else source.captured(tensors).graph
+        if is_open:
+            keep_open(graph, source.names.values())
         if not isinstance(source, KeptGraph):
             return compiled(graph, target, shares=gpu is None)
         ahead, source.ahead = source.ahead, None

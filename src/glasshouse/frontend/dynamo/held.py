@@ -5,6 +5,11 @@ more than small models do, so they are constants of the module, as long as they 
 the same memory (`data_ptr`), the same version (counted by PyTorch for every write that it sees),
 and the same samples (a few words of each: writes through `.data` are not counted).
 
+What passes folded into others (a norm's factors into a convolution) cannot be set, so the module is
+compiled anew for new weights. Where they change every few calls (an agent that acts between its
+steps, an average of weights that is looked at after each), it is compiled once more with weights
+that nothing is folded of, and those are set.
+
 On a GPU, weights that kernels read as they are stay where they are: whatever is written to them
 holds from the next call on. Of the others the version is looked at, and nothing of their memory.
 """
@@ -23,6 +28,10 @@ import torch
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
 
+FEW = 64
+"""Calls between two changes of weights below which these are not worth folding: compiling anew
+takes as long as a hundred calls of a small model or more."""
+
 MOST_SETS = 64
 """Sets of weights that one graph keeps prepared: layers of one class share a graph of Dynamo's."""
 
@@ -37,20 +46,23 @@ class _Set:
     checks: Sequence[tuple[int, int, int]] = ()  # of each weight: argument, address, version
     read: Callable[[], int] = int  # the stamp as it is now
     call: Any = None  # what runs the module on tensors; None where there is no quick way
+    is_open: bool = False  # whether no weight is folded
+    was_made_anew: bool = False
+    calls: int = 0  # since the weights changed
 
 
 class HeldModules:
     """A module for each set of weights that a graph was called with.
 
     `names` are the names of the weights by number of the flat argument; `make` compiles the graph
-    for weights, as it does at once for those among `examples`.
+    for weights, as it does at once for those among `examples`; asked to, such that all can be set.
     """
 
     def __init__(
         self,
         names: Mapping[int, str],
         examples: Sequence[Any],
-        make: Callable[[Mapping[int, torch.Tensor]], Any],
+        make: Callable[[Mapping[int, torch.Tensor], bool], Any],
         lends: bool = False,
     ) -> None:
         """`lends`: weights are tensors of the device that modules run on."""
@@ -80,6 +92,9 @@ class HeldModules:
                 return None
         if last.read() != last.stamp:
             return None
+        last.calls += 1
+        if last.is_open and last.calls > FEW:
+            return None
         return last.call([flat[i] for i in inputs])
 
     def module(self, flat: Sequence[Any]) -> Any:
@@ -92,6 +107,11 @@ class HeldModules:
         changed = held.versions != [weights[i]._version for i in held.numbers]
         if changed or held.stamp != _stamp(held):
             self._refresh(held, weights)
+            held.calls = 0
+        elif held.is_open and held.calls > FEW:  # they stay as they are now
+            with self._preparing.lock:
+                self._fill(held, weights)
+        held.calls += 1
         self._last = held if held.call is not None else None
         return held.module
 
@@ -106,9 +126,10 @@ class HeldModules:
                     self._sets.popitem(last=False)
             return held.module
 
-    def _fill(self, held: _Set, weights: list[torch.Tensor]) -> None:
+    def _fill(self, held: _Set, weights: list[torch.Tensor], is_open: bool = False) -> None:
         """Make the module of a set anew."""
-        held.module = self._make(dict(zip(self._numbers, weights, strict=True)))
+        held.module = self._make(dict(zip(self._numbers, weights, strict=True)), is_open)
+        held.is_open = is_open
         named = dict(zip(self.names.values(), weights, strict=True))
         lent = set(held.module.lend_weights(named)) if self._lends else set()
         held.numbers = [i for i, name in enumerate(self.names.values()) if name not in lent]
@@ -135,7 +156,10 @@ class HeldModules:
             try:
                 held.module.set_many_constants({names[i]: weights[i] for i in held.numbers})
             except ExecutionError:  # folded into others, or built into the code
-                self._fill(held, weights)
+                # A first change may be that of a checkpoint which is loaded.
+                is_restless = held.was_made_anew and held.calls < FEW and not self._lends
+                self._fill(held, weights, is_open=is_restless)
+                held.was_made_anew = True
             held.versions, held.stamp = versions, stamp
             self._note(held, weights)
 

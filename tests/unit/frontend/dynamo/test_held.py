@@ -13,7 +13,7 @@ import torch
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend import dynamo
-from glasshouse.frontend.dynamo import entry
+from glasshouse.frontend.dynamo import entry, held
 from glasshouse.frontend.dynamo.held import HeldModules
 from glasshouse.frontend.dynamo.names import plain
 
@@ -81,6 +81,32 @@ def test_weights_are_not_prepared_again_while_they_stay(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "set_many_constants", None)  # a call would fail
     for _ in range(3):
         compiled(X)
+
+
+def test_weights_that_change_often_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    compile_graph = entry.compiled
+    monkeypatch.setattr(
+        entry, "compiled", lambda *a, **k: (made.append(a), compile_graph(*a, **k))[1]
+    )
+    monkeypatch.setattr(held, "FEW", 4)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.BatchNorm1d(8)).eval()
+    compiled = torch.compile(model, backend="glasshouse")
+
+    def agrees(calls: int) -> int:
+        for _ in range(calls):
+            torch.testing.assert_close(compiled(X), model(X))
+        return len(made)
+
+    assert agrees(3) == 1
+    for turn in range(6):  # the second time anew, the third time so that they can be set
+        for weight in (*model.parameters(), *model.buffers()):
+            if weight.is_floating_point():
+                weight.mul_(1.1)
+        assert agrees(1 + turn % 2) == min(turn + 2, 3)
+    assert agrees(8) == 4, "they stay, and are folded again"
+    model[1].running_mean.add_(1.0)  # type: ignore[operator]  # a tensor
+    assert agrees(8) == 5, "they changed once, after many calls"
 
 
 def test_calls_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
