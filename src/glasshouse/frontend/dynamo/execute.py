@@ -148,7 +148,9 @@ class Runner:
 
             if any(n.attrs["name"] == RUN_SEED for n in self.graph.updates):
                 self._state[RUN_SEED] = np.array(drawn_seed(), np.int64)
-            many = run(self.graph, [_carried(g) for g in given], variables=self._state)
+            made = run(self.graph, [_carried(g) for g in given], variables=self._state)
+            # Some are arguments or weights, or views of them, which a caller may write into.
+            many = [np.array(a) for a in made]
         return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
 
 

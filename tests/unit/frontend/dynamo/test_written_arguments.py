@@ -143,3 +143,14 @@ def test_complex_numbers_are_written_as_such() -> None:
     sizes = turn(wanted)
     torch.testing.assert_close(_compiled(turn)(found), sizes)
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("executor", ["reference", "compiled"])
+@pytest.mark.parametrize("make", [torch.clone, lambda x: x.clone().flip(0), lambda x: (x + 0)[1:]])
+def test_results_have_memory_of_their_own(
+    executor: str, make: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    x = torch.arange(3.0)
+    made = torch.compile(make, backend="glasshouse", options={"executor": executor})(x)
+    made.fill_(9)
+    assert x.tolist() == [0, 1, 2]
