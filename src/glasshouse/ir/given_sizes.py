@@ -7,7 +7,7 @@ stands behind that node, also where no operand leads there (`full` of that lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from glasshouse.ir.dim import SymDim, symbols_of
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 def may_give_size(node: Node) -> bool:
     """Whether a result's shape has a symbol that no operand of the node has."""
+    return bool(sizes_given(node))
+
+
+def sizes_given(node: Node) -> Set[str]:
+    """The names of symbols in a result's shape that no operand of the node has."""
     if node.op.family != "opaque":
-        return False
-    made = _in_types(node.outputs)
-    return bool(made and made - _in_types(node.inputs))
+        return frozenset()
+    return _in_types(node.outputs) - _in_types(node.inputs)
 
 
 def size_givers(nodes: Iterable[Node], opaque: Iterable[Node]) -> dict[str, Node]:

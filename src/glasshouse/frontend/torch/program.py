@@ -36,7 +36,7 @@ from glasshouse.frontend.torch.weights import data_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import bool_, int64, to_storage
-from glasshouse.ir.given_sizes import may_give_size
+from glasshouse.ir.given_sizes import may_give_size, sizes_given, symbols_needed
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.signature import Fixed
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
@@ -225,16 +225,19 @@ class Assembler:
 
 
 def remove_dead(graph: Graph) -> None:
-    """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes.
+    """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes which
+    others have.
 
     So do variables that are only written: their new values are results.
     """
+    sized = any(may_give_size(n) for n in graph.nodes)
+    needed: set[str] = set()  # symbols of the nodes that stay
     for node in reversed(list(graph.nodes)):
-        if node.op is INPUT or node in graph.updates or may_give_size(node):
-            continue
-        if any(graph.uses(v) for v in node.outputs):
-            continue
-        graph._remove(node)
+        stays = node.op is INPUT or node in graph.updates or any(map(graph.uses, node.outputs))
+        if stays or not needed.isdisjoint(sizes_given(node)):
+            needed |= symbols_needed(node) if sized else frozenset()
+        else:
+            graph._remove(node)
 
 
 def _plain(handle: Any) -> Any:

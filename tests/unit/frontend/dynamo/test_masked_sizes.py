@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch._dynamo import config
 
+from frontend_torch import same_as_torch
 from glasshouse.frontend import dynamo
 
 
@@ -90,3 +91,31 @@ def test_a_loop_over_a_list_of_what_data_say() -> None:
         for chosen in ([1, 1, 3], [0, 2, 4], [2, 2, 2]):
             x, places = torch.randn(3, 4), torch.tensor(chosen)
             torch.testing.assert_close(run(x, places), mixture(x, places))
+
+
+class _Nearer(torch.nn.Module):
+    """What is written at a mask's places is what the mask selects, in part of other rows."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out, mask = x.clone(), y < x
+        out[mask] = y[mask]
+        rows = out[:, 0] > 0
+        out[rows] = out.flip(1)[rows]
+        return out
+
+
+def test_what_a_mask_selects_is_chosen_where_it_is_written() -> None:
+    captured = same_as_torch(_Nearer(), rows(5), rows(5).flip(0))
+    assert {"opaque", "cumsum", "take"}.isdisjoint(n.op.name for n in captured.graph.nodes)
+
+
+@pytest.mark.parametrize("other", [lambda m, y: y[~m][: int(m.sum())], lambda m, y: y.flip(0)[m]])
+def test_what_another_mask_selects_is_put_in_order(other: Callable[..., torch.Tensor]) -> None:
+    x = torch.tensor([3.0, -1.0, 2.0, -2.0, -5.0])
+
+    def put(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out, mask = x.clone(), x > 0
+        out[mask] = other(mask, y)
+        return out
+
+    torch.testing.assert_close(compiled(put)(x, 10 * x), put(x, 10 * x))

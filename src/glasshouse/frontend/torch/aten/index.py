@@ -90,9 +90,12 @@ def _masked_put(x: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     mask = indices[0]
     if len([i for i in indices if i is not None]) > 1 or mask is None:
         raise Unsupported("which value goes where depends on data")
+    whole = _selected_from(values, mask)
     mask, rest = mask.cast(bool_), x.shape[mask.ndim :]
     values = values.cast(x.dtype)
-    if values.type.numel == 1:
+    if whole is not None and whole.shape == x.shape:
+        new = whole.cast(x.dtype)
+    elif values.type.numel == 1:
         new = reshaped(values, ())
     elif values.ndim == len(rest) + 1:
         new = reshaped(_in_order(mask, values), (*mask.shape, *rest))
@@ -100,6 +103,17 @@ def _masked_put(x: Any, indices: Any, values: Any, accumulate: bool) -> Any:
         new = values  # the same for every place
     mask = reshaped(mask, (*mask.shape, *[1] * len(rest)))
     return apply("where", mask, x + new if accumulate else new, x)
+
+
+def _selected_from(values: Any, mask: Any) -> Any:
+    """What this mask selects these values from, each of which so stands at its place (`x[mask] =
+    y[mask]`); None for others."""
+    node = values.value.node
+    if node.op.name != "opaque" or node.attrs["target"] != "aten.index.Tensor":
+        return None
+    if node.attrs["arguments"] != "%0, [%1]" or node.inputs[1] is not mask.value:
+        return None
+    return values.builder.wrap(node.inputs[0])
 
 
 def _in_order(mask: Any, values: Any) -> Any:
