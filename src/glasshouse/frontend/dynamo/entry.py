@@ -8,7 +8,7 @@ kept, with its recording, in `compiled_graphs()` until `reset()`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,7 @@ from glasshouse.frontend.dynamo.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.dynamo.replaced_calls import replace_calls
 from glasshouse.frontend.dynamo.result_layout import ResultLayout, in_order_of_memory
 from glasshouse.frontend.dynamo.second_gradients import SecondGradients
+from glasshouse.frontend.dynamo.unheld import WithArguments, can_be_arguments, take_as_arguments
 from glasshouse.frontend.dynamo.whole_attention import keep_attention
 from glasshouse.frontend.dynamo.whole_recurrent import keep_recurrent
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
@@ -385,10 +386,17 @@ def _holding(
     target = None if gpu is None else gpu.target
     imported = [first.graph]  # the first to be compiled
 
-    def make(tensors: Mapping[int, torch.Tensor], is_open: bool) -> Any:
+    def make(tensors: Mapping[int, torch.Tensor], is_open: bool, free: Collection[str]) -> Any:
         graph = imported.pop() if imported else source.captured(tensors).graph
+        named = {source.names[i]: t for i, t in tensors.items() if source.names[i] in free}
+        weights = {name: named[name] for name in can_be_arguments(graph, named)}
+        take_as_arguments(graph, list(weights))
         if is_open:
             keep_open(graph, source.names.values())
+        module = compiled_now(graph)
+        return WithArguments(module, weights) if weights else module
+
+    def compiled_now(graph: Graph) -> Any:
         if not isinstance(source, KeptGraph):
             return compiled(graph, target, shares=gpu is None)
         ahead, source.ahead = source.ahead, None

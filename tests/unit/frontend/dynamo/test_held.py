@@ -151,9 +151,11 @@ def test_a_graph_is_imported_once_and_taken_up_for_other_weights(
     assert (len(imports), len(taken_up)) == (1, 0)
     (graph,) = dynamo.compiled_graphs()
     assert "captured" not in graph.recording.header.facts, "this process captured it"
+    before = model.first.weight  # may come back
     model.first.weight = torch.nn.Parameter(torch.randn(48, 64))
     torch.testing.assert_close(compiled(X), model(X))
     assert (len(imports), len(taken_up)) == (1, 1)
+    assert before is not model.first.weight
 
 
 def test_pytorchs_graph_is_let_go_when_it_was_captured() -> None:
@@ -215,3 +217,58 @@ def test_names_are_the_users() -> None:
     )
     assert plain("L['self'].encoder.layer[3].bias") == "encoder.layer.3.bias"
     assert plain("L['x']") == ""
+
+
+class Averaged(torch.nn.Module):
+    """Its buffer is another tensor in every call, its weights are another's average."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 64)
+        self.register_buffer("mean", torch.zeros(64))
+
+    def forward(self, x: Any) -> Any:
+        self.mean = 0.5 * self.mean + x.mean(0)
+        torch._dynamo.graph_break()
+        return self.layer(x) + self.mean
+
+
+def test_tensors_in_the_place_of_others_take_over_their_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[HeldModules] = []
+    compiles = 0
+    original, compile_ = HeldModules.__init__, entry.compiled
+
+    def noted(self: HeldModules, *arguments: Any, **keywords: Any) -> None:
+        original(self, *arguments, **keywords)
+        made.append(self)
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal compiles
+        compiles += 1
+        return compile_(*arguments, **keywords)
+
+    monkeypatch.setattr(HeldModules, "__init__", noted)
+    monkeypatch.setattr(entry, "compiled", counted)
+    model = Averaged().eval()
+    eager, run = copy.deepcopy(model), torch.compile(model, backend="glasshouse")
+    kept = []  # so that no tensor comes to the memory of an earlier one
+    for step in range(9):
+        x = torch.randn(16, 64)
+        kept.append(model.mean.data.view(-1))
+        torch.testing.assert_close(run(x), eager(x))
+        if step == 5:
+            first = compiles
+        weights = zip(model.layer.parameters(), eager.layer.parameters(), strict=True)
+        for mine, theirs in weights:
+            mine.data = theirs.data = mine.data * 0.99  # as averages of weights are kept
+    assert compiles == first, "what is another tensor in each call is an argument"
+    assert all(len(h._sets) <= 2 for h in made)
+    with torch.no_grad():  # behind PyTorch's back, while another one is replaced
+        model.layer.bias.data[:4] += 1.0
+        model.mean = model.mean + 1.0
+        eager.layer.bias.data = model.layer.bias.data.clone()
+        eager.mean = model.mean.clone()
+    x = torch.randn(16, 64)
+    torch.testing.assert_close(run(x), eager(x))
