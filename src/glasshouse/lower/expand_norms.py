@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.ir.dim import Dim, SymDim, bounds, floor_div, product, remainder
-from glasshouse.ir.dtype import DType, float32, float64
+from glasshouse.ir.dtype import DType, float32, float64, int64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.ir.rewriter import Rewriter
@@ -23,13 +23,12 @@ def widened(x: Any) -> Any:
 
 
 def _count(rw: Rewriter, shape: tuple[Dim, ...], axes: tuple[int, ...], dtype: DType) -> Any:
-    """How many elements a fold takes in, as a number or, when it is symbolic, as a computed one."""
+    """How many elements a fold takes in, as a number or, when it is symbolic, as one of the run."""
     number = product(tuple(shape[a] for a in axes))
     if not isinstance(number, SymDim):
         return float(number)
-    node = REGISTRY["full"].emit(rw, [], {"shape": (), "value": 1.0, "dtype": dtype})
-    ones = rw.wrap(node.outputs[0]).apply("expand", shape=tuple(shape[a] for a in axes))
-    return ones.apply("sum")
+    node = REGISTRY["full"].emit(rw, [], {"shape": (), "value": number, "dtype": int64})
+    return rw.wrap(node.outputs[0]).cast(dtype)
 
 
 def _mean(rw: Rewriter, node: Node) -> Any:

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import Any
 
+from glasshouse.ir.dim import Dim, floor_div
 from glasshouse.ir.dtype import NARROW, DType, float32, float64
 from glasshouse.lower.kernel.expr import Apply, Expr, Load, Var
 from glasshouse.lower.kernel.index import ZERO, Derived, Index, Loop, of
@@ -31,6 +32,8 @@ ENOUGH = 1 << 18
 VERY_LONG_COLUMN, FEW = 4096, 1 << 16
 """Terms of rows that are neighbours from which fewer elements are enough: 64 threads share such a
 row, so each would wait for memory 64 times, one after the other."""
+SUPPOSED = 16
+"""Turns of a loop whose extent is a symbol, as far as it decides whether a fold is long."""
 _TYPES = (float32, float64, *NARROW)
 _OPS = ("sum", "prod", "max", "min")
 
@@ -93,10 +96,17 @@ class FoldParts:
         return [Let(fold.name, cut.dtype, at, fold.ops)]
 
     def _cut(self, fold: Fold, outer: Sequence[Loop]) -> _Cut | None:
-        """A fold with its outermost loops taken out, as many turns as keep the target busy."""
-        extents = [x.extent for x in fold.loops if isinstance(x.extent, int)]
-        rows, terms = _turns(outer), prod(extents)
-        known = len(extents) == len(fold.loops) and fold.dtype in _TYPES and fold.op in _OPS
+        """A fold with its outermost loops taken out, as many turns as keep the target busy; of
+        those behind the last one whose extent is a symbol (images of a batch)."""
+        free = [n for n, x in enumerate(fold.loops) if not isinstance(x.extent, int)]
+        own = _factor(fold.loops[free[-1]].extent) if free else 1
+        lead = fold.loops[: free[-1] + (own == 1)] if free else ()
+        loops = fold.loops[len(lead) : len(lead) + 1] if own > 1 else fold.loops[len(lead) :]
+        behind = fold.loops[len(lead) + len(loops) :]
+        extents = [_factor(x.extent) for x in loops]
+        rows = _turns(outer)
+        terms = prod(extents) * _turns([*lead, *behind]) * SUPPOSED ** len(free)
+        known = bool(extents) and fold.dtype in _TYPES and fold.op in _OPS
         places = [x.index for let in fold.body for x in loads(let.value)]
         near = bool(outer) and any(x.coefficient(outer[-1]) == 1 for x in places)
         enough = FEW if near and terms >= VERY_LONG_COLUMN else ENOUGH
@@ -113,20 +123,20 @@ class FoldParts:
         if wanted == 1 or not ways:
             return None
         count, depth, turns = min((w for w in ways if w[0] >= wanted), default=max(ways))
-        loop = fold.loops[depth]
+        loop = loops[depth]
         part = Loop(f"{loop.name}o_", turns)
-        rest = Loop(f"{loop.name}i_", int(extents[depth]) // turns)
+        rest = Loop(f"{loop.name}i_", floor_div(loop.extent, turns))
         place = of(part) * rest.extent + of(rest)
         held = float32 if fold.dtype in NARROW else fold.dtype
         wide = float64 if fold.op == "sum" else held
         inner = replace(
             fold,
             dtype=wide,
-            loops=(rest, *fold.loops[depth + 1 :]),
+            loops=(*lead, rest, *loops[depth + 1 :], *behind),
             body=_with(fold.body, loop, place),
             element=_cast(_with(fold.element, loop, place), wide),
         )
-        return _Cut(inner, (*fold.loops[:depth], part), count, fold.dtype, held)
+        return _Cut(inner, (*loops[:depth], part), count, fold.dtype, held)
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,11 @@ def _nest(loops: Sequence[Loop], body: Sequence[Statement]) -> list[Statement]:
     for loop in reversed(loops):
         made = [For(loop, Role.SERIAL, tuple(made))]
     return made
+
+
+def _factor(extent: Dim) -> int:
+    """A number that the extent is a multiple of: pixels times a symbol of images."""
+    return extent if isinstance(extent, int) else gcd(*(int(c) for _, c in extent.terms))
 
 
 def _turns(loops: Sequence[Loop]) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dim import Dim, symbol
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.kernel.kernel import TEMPORARY
@@ -26,7 +27,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         yield fake
 
 
-def of(shape: tuple[int, ...], last: bool, make: Any, dtype: str = "float32") -> Graph:
+def of(shape: tuple[Dim, ...], last: bool, make: Any, dtype: str = "float32") -> Graph:
     """A function of an image, whose channels may lie last."""
     builder = GraphBuilder()
     batch, channels, *pixels = shape
@@ -62,11 +63,13 @@ MAKES = {
 }
 
 
-def compared(graph: Graph) -> Any:
+def compared(graph: Graph, images: int = 2) -> Any:
+    """With so many images where a size is a symbol."""
     random = np.random.default_rng(0)
+    shapes = [[d if isinstance(d, int) else images for d in v.type.shape] for v in graph.inputs]
     arrays = [
-        (random.standard_normal(v.type.shape) * 3 + 1).astype(v.type.dtype.storage)
-        for v in graph.inputs
+        (random.standard_normal(shape) * 3 + 1).astype(v.type.dtype.storage)
+        for shape, v in zip(shapes, graph.inputs, strict=True)
     ]
     module = compile_optimized(graph, "cuda")
     ours, again, theirs = module.run_flat(arrays), module.run_flat(arrays), run(graph, arrays)
@@ -106,6 +109,15 @@ def temporaries(module: Any) -> int:
 @pytest.mark.parametrize("name", MAKES)
 def test_parts_give_what_one_fold_does(cuda: FakeCuda, name: str, last: bool) -> None:
     module = compared(of(IMAGE, last, MAKES[name]))
+    assert temporaries(module) > 0, "nothing was computed in parts"
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("name", ["batch norm", "mean of squares", "greatest", "of all, twice"])
+def test_any_number_of_images_is_summed_in_parts(cuda: FakeCuda, name: str, last: bool) -> None:
+    batch, channels, *pixels = IMAGE
+    del batch
+    module = compared(of((symbol("n", 1), channels, *pixels), last, MAKES[name]), images=3)
     assert temporaries(module) > 0, "nothing was computed in parts"
 
 
