@@ -128,6 +128,8 @@ class Target:
     rows of equal elements exact."""
     compares_places: bool = False
     """Whether each element asks if it is one of few that are written, instead of a write to it."""
+    widened: frozenset[str] = frozenset()
+    """Ops whose routines have vectors for float32, and none for half floats."""
     joined_rows: float = 0
     """Rows up to which one kernel computes products of a value with several weights where these
     lie; 0: none."""

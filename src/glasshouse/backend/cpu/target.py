@@ -115,4 +115,5 @@ CPU = Target(
     estimate=estimate,
     measured=frozenset({"conv", "matmul"}),
     turned=frozenset({"scatter"}),
+    widened=frozenset({"conv_transpose", "conv_weight_grad"}),
 )

@@ -14,6 +14,7 @@ from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.subgraph_rewrite.choose_rows import choose_rows
 from glasshouse.passes.subgraph_rewrite.duplicates import merge_duplicates, remove_dead
 from glasshouse.passes.subgraph_rewrite.engine import apply_rules
+from glasshouse.passes.subgraph_rewrite.in_float32 import in_float32
 from glasshouse.passes.subgraph_rewrite.merge_products import merge_products
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
 from glasshouse.passes.subgraph_rewrite.norms_in_products import norms_in_products
@@ -42,6 +43,7 @@ class SubgraphRewrite(Pass):
         # What could be folded before is FoldConstant's; rules fold what they bring together.
         given = {n.id: n.inputs for n in graph.nodes}
         choose_rows(graph, rw, self.target)
+        in_float32(graph, rw, self.target)
         remove_dead(graph, rw)
         select_ranks(graph, rw, self.target)
         for _ in range(self.max_rounds):
