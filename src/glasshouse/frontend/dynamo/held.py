@@ -76,6 +76,10 @@ class _Set:
     was_made_anew: bool = False
     calls: int = 0  # since the weights changed
 
+    def has_lost_one(self) -> bool:
+        """Whether a weight that the module has a copy of is gone: another one may lie there now."""
+        return any(self.owners[i]() is None for i in self.copied)
+
     def is_left(self, key: Sequence[int]) -> bool:
         """Whether a weight is gone, or elsewhere: nobody can call with this set again."""
         owners = (owner() for owner in self.owners)
@@ -136,7 +140,7 @@ class HeldModules:
         weights = [flat[i] for i in self._numbers]
         key = tuple([w.data_ptr() for w in weights])
         held = self._sets.get(key)
-        if held is None:
+        if held is None or held.has_lost_one():
             return self._added(key, weights)
         self._restless = 0
         if held.versions != [weights[i]._version for i in held.copied] or held.read() != held.stamp:
@@ -156,9 +160,13 @@ class HeldModules:
     def _added(self, key: tuple[int, ...], weights: list[torch.Tensor]) -> Any:
         with self._preparing.lock:
             held = self._sets.get(key)
-            if held is not None:
+            if held is not None and not held.has_lost_one():
                 return held.module
-            left = next((k for k, s in self._sets.items() if s.is_left(k)), None)
+            left = (
+                key
+                if held is not None
+                else next((k for k, s in self._sets.items() if s.is_left(k)), None)
+            )
             held = self._made(weights) if left is None else self._taken_over(left, weights)
             self._sets[key] = held
             while len(self._sets) > MOST_SETS:
@@ -169,7 +177,8 @@ class HeldModules:
         """A set that nobody can call with any more, with these weights."""
         was = self._sets.pop(left)
         seen = self._seen(was.module, weights)
-        others = seen.differing(was.seen)
+        gone = {i for i, owner in enumerate(was.owners) if owner() is None}
+        others = sorted(gone.union(seen.differing(was.seen)))
         held = self._prepared(was, weights, seen, others)
         self._restless += held.module is not was.module
         if self._restless > PATIENCE:

@@ -272,3 +272,27 @@ def test_tensors_in_the_place_of_others_take_over_their_module(
         eager.mean = model.mean.clone()
     x = torch.randn(16, 64)
     torch.testing.assert_close(run(x), eager(x))
+
+
+class _Constants:
+    """A module on a GPU that has copies of its weights."""
+
+    def __init__(self, weights: Any) -> None:
+        self.values = {number: weight.clone() for number, weight in weights.items()}
+
+    def lend_weights(self, named: Any) -> list[str]:
+        return []
+
+    def set_many_constants(self, constants: Any) -> None:
+        self.values.update({int(name): weight.clone() for name, weight in constants.items()})
+
+
+def test_a_tensor_where_a_freed_one_lay_is_another() -> None:
+    """Of a GPU's memory no samples are taken, and a new tensor's version is that of the old one."""
+    memory = torch.zeros(4)
+    held = HeldModules({0: "0"}, [memory[:2]], lambda weights, *_: _Constants(weights), lends=True)
+    for value in (1.0, 2.0):
+        other = torch.from_numpy(memory.numpy())  # with a version of its own
+        other.numpy()[:] = value
+        (made,) = held.module([other[:2]]).values.values()
+        torch.testing.assert_close(made, torch.full((2,), value))
