@@ -413,7 +413,7 @@ def test_another_thread_prepares_weights_of_a_captured_graph(module: Module) -> 
     first, second, third = ([torch.full((2,), float(i))] for i in range(3))
     stops: list[Callable[..., None]] = []
 
-    def make(_: Any) -> Module:
+    def make(*_: Any) -> Module:
         if stops:
             stops.pop()()
         return module
